@@ -1,0 +1,25 @@
+# Compiler flags every target shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(strata_flags INTERFACE)
+target_include_directories(strata_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR})
+# -ffp-contract=off: the order and rounding of every operation is part of the contract
+# (docs/exactness.md), so the compiler may not fuse what the source does not.
+target_compile_options(strata_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+
+if(STRATA_SANITIZE)
+  target_compile_options(strata_flags INTERFACE -fsanitize=${STRATA_SANITIZE} -fno-omit-frame-pointer
+                                                -fno-sanitize-recover=all -g)
+  target_link_options(strata_flags INTERFACE -fsanitize=${STRATA_SANITIZE})
+endif()
