@@ -1,0 +1,58 @@
+// The tensor types a GGUF file can name, and how many bytes their blocks take.
+// Source: the GGUF specification and the ggml type list (ids are part of the format).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace strata::gguf {
+
+enum class Type : std::uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kIQ2_XXS = 16,
+  kIQ2_XS = 17,
+  kIQ3_XXS = 18,
+  kIQ1_S = 19,
+  kIQ4_NL = 20,
+  kIQ3_S = 21,
+  kIQ2_S = 22,
+  kIQ4_XS = 23,
+  kI8 = 24,
+  kI16 = 25,
+  kI32 = 26,
+  kI64 = 27,
+  kF64 = 28,
+  kIQ1_M = 29,
+  kBF16 = 30,
+  kTQ1_0 = 34,
+  kTQ2_0 = 35,
+  kMXFP4 = 39,
+  kNVFP4 = 40,
+  kQ1_0 = 41,
+  kQ2_0 = 42,
+};
+
+struct TypeTraits {
+  Type type;
+  std::string_view name;      // as printed everywhere: "Q4_K"
+  std::uint32_t block_elems;  // elements of a row one block holds
+  std::uint32_t block_bytes;
+};
+
+// nullptr when the id is not one of the list above.
+[[nodiscard]] const TypeTraits* find_type(std::uint32_t id) noexcept;
+// For a Type that came out of a validated file: never fails.
+[[nodiscard]] const TypeTraits& traits(Type type) noexcept;
+
+}  // namespace strata::gguf
