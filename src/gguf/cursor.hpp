@@ -81,7 +81,7 @@ class Cursor {
   [[nodiscard]] std::string entry() const {
     if (kind_.empty()) return {};
     if (entry_name_.empty()) return fmt::format("{} {}: ", kind_, index_);
-    return fmt::format("{} {} {}: ", kind_, index_, quoted(entry_name_));
+    return fmt::format("{} {} {}: ", kind_, index_, in_quotes(entry_name_));
   }
 
   [[nodiscard]] std::string what_is_left() const {

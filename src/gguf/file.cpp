@@ -165,7 +165,7 @@ void File::add_metadata(Shard& shard) {
       fail(ErrorKind::kInput,
            "{}: byte {}: metadata entry {}: the value of {} differs from that of the shards "
            "before: shards of different files?",
-           shard.name, shard.metadata_at[i], i, quoted(entry.key));
+           shard.name, shard.metadata_at[i], i, in_quotes(entry.key));
     }
   }
 }
@@ -178,7 +178,7 @@ void File::add_tensors(const Shard& shard, std::span<const Shard> shards) {
       const auto other = static_cast<std::size_t>(tensors_[known->second].shard);
       fail(ErrorKind::kInput,
            "{}: byte {}: tensor {} {}: the name is taken by another tensor of {}", shard.name,
-           shard.tensors_at[i], i, quoted(tensor.name), shards[other].name);
+           shard.tensors_at[i], i, in_quotes(tensor.name), shards[other].name);
     }
     tensors_.push_back(tensor);
   }
@@ -192,7 +192,7 @@ namespace {
 [[noreturn]] void wrong_type(const std::filesystem::path& path, const KeyValue& entry,
                              std::string_view expected) {
   fail(ErrorKind::kInput, "{}: metadata key {} is {}, expected {}", path.string(),
-       quoted(entry.key), entry.type_name, expected);
+       in_quotes(entry.key), entry.type_name, expected);
 }
 
 template <class T>
@@ -229,7 +229,7 @@ std::optional<std::int64_t> File::get_int(std::string_view key) const {
   if (u == nullptr) wrong_type(path_, *entry, "an integer");
   if (*u > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
     fail(ErrorKind::kInput, "{}: metadata key {} is {}, expected less than 2^63", path_.string(),
-         quoted(key), *u);
+         in_quotes(key), *u);
   }
   return static_cast<std::int64_t>(*u);
 }

@@ -51,7 +51,7 @@ void read_magic(Cursor& cursor, std::span<const std::byte> bytes) {
                               std::min<std::size_t>(bytes.size(), 32));
   if (!kMagic.starts_with(head.substr(0, kMagic.size()))) {
     cursor.fail_at(0, "not a GGUF file: it starts with {}, expected 'GGUF'{}",
-                   quoted(head.substr(0, kMagic.size())), recognise(head));
+                   in_quotes(head.substr(0, kMagic.size())), recognise(head));
   }
   (void)cursor.take(kMagic.size(), "the magic 'GGUF'");
 }
@@ -186,7 +186,7 @@ std::string_view read_name(Cursor& cursor, std::string_view field, std::size_t m
   if (name.empty() || name.size() > max_bytes) {
     cursor.fail_at(at, "{} has {} bytes, expected 1 to {}", field, name.size(), max_bytes);
   }
-  if (!is_utf8(name)) cursor.fail_at(at, "{} {} is not valid UTF-8", field, quoted(name));
+  if (!is_utf8(name)) cursor.fail_at(at, "{} {} is not valid UTF-8", field, in_quotes(name));
   return name;
 }
 
@@ -356,8 +356,9 @@ void check_overlap(Cursor& cursor, const Shard& shard) {
     cursor.fail_at(shard.tensors_at[order[i]],
                    "the data starts at byte {}, inside that of tensor {}, whose {} bytes of {} "
                    "start at byte {}",
-                   after.data.data() - shard.bytes.data(), quoted(before.name), before.data.size(),
-                   traits(before.type).name, before.data.data() - shard.bytes.data());
+                   after.data.data() - shard.bytes.data(), in_quotes(before.name),
+                   before.data.size(), traits(before.type).name,
+                   before.data.data() - shard.bytes.data());
   }
 }
 

@@ -47,7 +47,7 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   constexpr std::size_t kShown = 80;
   std::string out = "'";
   std::string_view rest = name;

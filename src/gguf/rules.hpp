@@ -99,7 +99,7 @@ inline constexpr std::string_view kSplitTensorsKey = "split.tensors.count";
 
 // A name from a file, in quotes, fit for a message: control and non-UTF-8 bytes as \xNN, shortened
 // when long.
-[[nodiscard]] std::string quoted(std::string_view name);
+[[nodiscard]] std::string in_quotes(std::string_view name);
 
 // PREFIX-00001-of-00005.gguf
 struct ShardName {
