@@ -20,21 +20,24 @@
 namespace strata::runtime {
 
 struct SamplingParams {
-  float temperature =
-      1.0F;                // [0, 100]; 0 takes the best token, of equals the one with the lowest id
-  std::int32_t top_k = 0;  // >= 0; the k best logits stay (of equals the lowest ids); 0: all
-  float top_p =
-      1.0F;  // [0, 1]; the likeliest tokens that reach this share stay, at least one; 1: all
-  float min_p =
-      0.0F;  // [0, 1]; tokens of at least this share of the best one's probability stay; 0: all
-  float repetition_penalty =
-      1.0F;  // (0, 100]; a seen token's logit is divided by it if positive, else multiplied; 1: off
-  float presence_penalty = 0.0F;   // [-100, 100]; subtracted from a seen token's logit
-  float frequency_penalty = 0.0F;  // [-100, 100]; subtracted once for each time a token was seen
-  std::int32_t penalty_last_n =
-      64;  // >= -1; how many accepted tokens count as seen; -1: all; 0: none
-  std::map<std::int32_t, float>
-      logit_bias;  // token id -> added to its logit; finite, or -infinity to ban it
+  // [0, 100]. 0 takes the best token, of equals the one with the lowest id.
+  float temperature = 1.0F;
+  // >= 0. The k best logits stay, of equals the lowest ids. 0: all.
+  std::int32_t top_k = 0;
+  // [0, 1]. The likeliest tokens that together reach this share stay, at least one. 1: all.
+  float top_p = 1.0F;
+  // [0, 1]. Tokens of at least this share of the best one's probability stay. 0: all.
+  float min_p = 0.0F;
+  // Above 0, to 100. A seen token's logit is divided by it if positive, else multiplied. 1: off.
+  float repetition_penalty = 1.0F;
+  // [-100, 100]. Subtracted from a seen token's logit.
+  float presence_penalty = 0.0F;
+  // [-100, 100]. Subtracted once for each time a token was seen.
+  float frequency_penalty = 0.0F;
+  // >= -1. How many of the last accepted tokens count as seen. -1: all. 0: none.
+  std::int32_t penalty_last_n = 64;
+  // Token id -> what is added to its logit: finite, or -infinity to ban the token.
+  std::map<std::int32_t, float> logit_bias;
   std::uint64_t seed = 0;
 
   // Error(kUsage) naming the field, its value and its range.
