@@ -6,12 +6,16 @@
 
 namespace strata {
 
-// Anonymous zeroed memory, 2 MiB aligned and advised to huge pages when it is large. Untouched pages cost nothing.
-// Error(kResource), with the size asked for, when the system refuses.
+class ThreadPool;
+
+// Anonymous zeroed memory, aligned to 4 KiB, or when it is at least 2 MiB large to 2 MiB and
+// advised to huge pages. Untouched pages cost nothing. Movable; not safe for concurrent moves.
+// Error(kResource), with the size asked for, when the system refuses or has less memory than that:
+// Linux would grant the addresses and end the program when it touches them.
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::size_t size);
+  explicit Buffer(std::size_t size);  // 0: an empty buffer
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -32,14 +36,19 @@ class Buffer {
 
  private:
   std::byte* data_ = nullptr;
-  std::size_t size_ = 0;      // as asked
-  std::size_t mapped_ = 0;    // as mapped
-  std::byte* map_ = nullptr;
+  std::size_t size_ = 0;    // as asked
+  std::size_t mapped_ = 0;  // from data_, in whole pages
 };
 
-// Bytes a second that `pool` reads from memory: the median of several passes of all its threads over a buffer far larger
-// than the caches. About 0.3 s. The ceiling that every GB/s we print is a share of.
-class ThreadPool;
-[[nodiscard]] double measure_read_bandwidth(ThreadPool& pool);
+// Bytes of memory this process may use: the machine's, or its control group's limit (v1 or v2, of
+// the group itself or one above it) where that is lower.
+[[nodiscard]] std::size_t memory_limit_bytes();
+
+// Bytes a second that `pool` reads from memory: the median of several passes of all its threads
+// over a buffer of `bytes` (at least 2 MiB a thread), each thread through a part of its own first.
+// By default the buffer is 8 times the last-level caches, at least 512 MiB, but at most 1/8 of
+// memory_limit_bytes(), and a call takes about 0.4 s. The ceiling that every GB/s we print is a
+// share of. Error(kResource) when that memory is refused.
+[[nodiscard]] double measure_read_bandwidth(ThreadPool& pool, std::size_t bytes = 0);
 
 }  // namespace strata
