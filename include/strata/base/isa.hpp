@@ -9,20 +9,28 @@
 
 namespace strata {
 
-// In order of preference: a later one is faster where it runs. All give the same bits (docs/exactness.md).
+// In order of preference: a later one is faster where it runs. All give the same bits
+// (docs/exactness.md).
 enum class Isa { kGeneric, kAvx2, kAvxVnni, kAvx512, kAmx };
 
-[[nodiscard]] std::string_view isa_name(Isa isa) noexcept;  // "generic" "avx2" "avxvnni" "avx512" "amx"
+[[nodiscard]] std::string_view isa_name(
+    Isa isa) noexcept;  // "generic" "avx2" "avxvnni" "avx512" "amx"
 [[nodiscard]] std::optional<Isa> parse_isa(std::string_view name) noexcept;
 
 struct IsaSupport {
   Isa isa;
   bool usable;
-  std::string reason;  // when not usable: the missing CPU feature, or what the OS or a trial run refused
+  std::string
+      reason;  // when not usable: the missing CPU feature, or what the OS or a trial run refused
 };
 
-// Asks CPUID and XCR0, asks the OS for AMX tile permission, then executes an instruction of each set under a guard
-// for SIGILL: what is listed as usable has run here. Call once, early, from one thread.
+// One entry an instruction set, in order; kGeneric is always usable. Asks CPUID and XCR0, asks the
+// operating system for the AMX tile state, then executes instructions of each set in a child
+// process and checks their results: what is listed as usable has run here. The AMX permission holds
+// for all threads of the process, those already running included. Call once, early: the child is a
+// copy of the process, cheap while that is small. Needs (in brackets the set it extends):
+//   avx2: AVX2, FMA, F16C, BMI2    avxvnni (avx2): AVX_VNNI
+//   avx512 (avx2): AVX512F, BW, VL, DQ, VNNI    amx (avx512): AMX_TILE, AMX_INT8 and the permission
 [[nodiscard]] std::vector<IsaSupport> detect_isas();
 // The fastest usable one.
 [[nodiscard]] Isa best_isa(std::span<const IsaSupport> support) noexcept;
