@@ -51,6 +51,9 @@ class Cursor {
   // A 64-bit length and that many bytes.
   [[nodiscard]] std::string_view string(std::string_view field) {
     const std::uint64_t length_at = at_;
+    if (left() < sizeof(std::uint64_t)) {
+      fail_at(at_, "the length of {} takes 8 bytes, but {}", field, what_is_left());
+    }
     const auto length = read<std::uint64_t>(field);
     if (length > left()) {
       fail_at(length_at, "{} has length {}, but {}", field, length, what_is_left());
@@ -64,8 +67,8 @@ class Cursor {
     const std::uint64_t count_at = at_;
     const auto count = read<std::uint64_t>(field);
     if (count > left() / min_bytes) {
-      fail_at(count_at, "{} is {}, which takes at least {} bytes each, but {}", field, count,
-              min_bytes, what_is_left());
+      fail_at(count_at, "{} is {}, but there is room for {} at most: {}", field, count,
+              left() / min_bytes, what_is_left());
     }
     return count;
   }

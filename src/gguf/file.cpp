@@ -12,8 +12,7 @@
 namespace strata::gguf {
 namespace {
 
-// ---- split files
-// ----------------------------------------------------------------------------------------------
+// ---- split files ----
 
 // An integer of the shard's own metadata, whatever width it was written in.
 std::optional<std::int64_t> shard_int(const Shard& shard, std::string_view key) {
@@ -101,8 +100,7 @@ std::vector<std::filesystem::path> shard_paths(const std::filesystem::path& path
 
 }  // namespace
 
-// ---- opening
-// --------------------------------------------------------------------------------------------------
+// ---- opening ----
 
 File File::open(const std::filesystem::path& path) {
   std::vector<MappedFile> maps;
@@ -184,8 +182,7 @@ void File::add_tensors(const Shard& shard, std::span<const Shard> shards) {
   }
 }
 
-// ---- reading
-// --------------------------------------------------------------------------------------------------
+// ---- reading ----
 
 namespace {
 

@@ -16,8 +16,7 @@ namespace {
 constexpr std::uint32_t kOldestVersion = 2;
 constexpr std::uint32_t kNewestVersion = 3;
 
-// ---- the fixed part
-// -------------------------------------------------------------------------------------------
+// ---- the fixed part ----
 
 // What a file that is no GGUF probably is, and the way out; empty when nothing is recognised.
 std::string_view recognise(std::string_view head) {
@@ -61,22 +60,17 @@ std::uint32_t read_version(Cursor& cursor) {
   const auto version = cursor.read<std::uint32_t>("the version");
   if (version >= kOldestVersion && version <= kNewestVersion) return version;
   if (version == 1) {
-    cursor.fail_at(
-        at,
-        "GGUF version 1 (August 2023) has 32-bit lengths and is not read; convert the model again");
+    cursor.fail_at(at, "GGUF version 1, of 2023, is not read; convert the model again");
   }
   if (version != 0 && (version & 0xFFFF) == 0) {
-    cursor.fail_at(
-        at,
-        "the version reads as {:#010x}: the file is big-endian, only little-endian files are read",
-        version);
+    cursor.fail_at(at, "the version reads as {:#010x}: a big-endian file, which is not read",
+                   version);
   }
   cursor.fail_at(at, "the version is {}, expected 2 or 3{}", version,
                  version > kNewestVersion ? "; the file is newer than this program or broken" : "");
 }
 
-// ---- metadata
-// -------------------------------------------------------------------------------------------------
+// ---- metadata ----
 
 ValueType read_value_type(Cursor& cursor, std::string_view field) {
   const std::uint64_t at = cursor.offset();
@@ -240,8 +234,7 @@ std::uint32_t alignment_of(const Cursor& cursor, const Shard& shard) {
   return kDefaultAlignment;
 }
 
-// ---- tensors
-// --------------------------------------------------------------------------------------------------
+// ---- tensors ----
 
 std::string_view why_no_type(std::uint32_t id) {
   switch (id) {
@@ -257,8 +250,7 @@ std::string_view why_no_type(std::uint32_t id) {
     case 36:
     case 37:
     case 38:
-      return "the files re-packed for ARM were given up in 2024; take the plain Q4_0 or IQ4_NL "
-             "file";
+      return "files re-packed for ARM were given up in 2024; take the plain Q4_0 or IQ4_NL one";
     default:
       return "the file is broken, newer than this program, or of a fork with types of its own";
   }
@@ -274,7 +266,8 @@ Type read_tensor_type(Cursor& cursor) {
 
 // Where the data stands, as the file states it: still to be checked against the file's size.
 struct Extent {
-  std::uint64_t offset;  // from the start of the tensor data
+  std::uint64_t offset;     // from the start of the tensor data
+  std::uint64_t offset_at;  // where the file says so
   std::uint64_t bytes;
 };
 
@@ -289,8 +282,9 @@ void read_shape(Cursor& cursor, TensorInfo& tensor) {
   for (std::uint32_t d = 0; d < n_dims; ++d) {
     const std::uint64_t at = cursor.offset();
     tensor.ne[d] = cursor.read<std::int64_t>("a dimension");
-    if (tensor.ne[d] < 1)
+    if (tensor.ne[d] < 1) {
       cursor.fail_at(at, "dimension {} is {}, expected at least 1", d, tensor.ne[d]);
+    }
   }
 }
 
@@ -312,7 +306,8 @@ Extent read_tensor_info(Cursor& cursor, TensorInfo& tensor) {
                    tensor.ne[0], tensor.ne[1], tensor.ne[2], tensor.ne[3], type.name);
   }
   tensor.row_bytes = *row;
-  return {cursor.read<std::uint64_t>("the data offset"), *bytes};
+  const std::uint64_t offset_at = cursor.offset();
+  return {cursor.read<std::uint64_t>("the data offset"), offset_at, *bytes};
 }
 
 // Points every tensor at its bytes.
@@ -321,20 +316,18 @@ void place_data(Cursor& cursor, Shard& shard, std::span<const Extent> extents,
   const std::uint64_t start = align_up(cursor.offset(), alignment);
   const std::uint64_t available = shard.bytes.size() > start ? shard.bytes.size() - start : 0;
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    const auto [offset, bytes] = extents[i];
+    const auto [offset, offset_at, bytes] = extents[i];
     TensorInfo& tensor = shard.tensors[i];
     cursor.enter("tensor", i);
     cursor.enter_named(tensor.name);
     if (offset % alignment != 0) {
-      cursor.fail_at(shard.tensors_at[i],
-                     "the data offset is {}, expected a multiple of the alignment, {}", offset,
-                     alignment);
+      cursor.fail_at(offset_at, "the data offset is {}, expected a multiple of the alignment, {}",
+                     offset, alignment);
     }
     if (offset > available || bytes > available - offset) {
-      cursor.fail_at(shard.tensors_at[i],
+      cursor.fail_at(offset_at,
                      "the data takes {} bytes from offset {} of the data section at byte {}, but "
-                     "the file has {} bytes "
-                     "in all (is it complete?)",
+                     "the file has {} bytes in all (is it complete?)",
                      bytes, offset, start, shard.bytes.size());
     }
     tensor.data = shard.bytes.subspan(start + offset, bytes);

@@ -153,15 +153,14 @@ void Writer::add(const KeyValue& entry) {
 
 // ---- tensors ----
 
-void Writer::add_tensor(std::string_view name, Type type, std::span<const std::int64_t> ne,
+void Writer::add_tensor(std::string_view name, Type type, std::vector<std::int64_t> ne,
                         std::span<const std::byte> data) {
-  add_any_tensor({std::string(name), type, {ne.begin(), ne.end()}, data.size(), data, {}});
+  add_any_tensor({std::string(name), type, std::move(ne), data.size(), data, {}});
 }
 
-void Writer::add_tensor(std::string_view name, Type type, std::span<const std::int64_t> ne,
-                        Fill fill) {
-  const std::uint64_t bytes = tensor_bytes(type, ne).value_or(0);  // 0 is refused by add_any_tensor
-  add_any_tensor({std::string(name), type, {ne.begin(), ne.end()}, bytes, {}, std::move(fill)});
+void Writer::add_tensor(std::string_view name, Type type, std::vector<std::int64_t> ne, Fill fill) {
+  const std::uint64_t bytes = tensor_bytes(type, ne).value_or(0);  // nullopt fails below
+  add_any_tensor({std::string(name), type, std::move(ne), bytes, {}, std::move(fill)});
 }
 
 void Writer::add_any_tensor(Tensor tensor) {

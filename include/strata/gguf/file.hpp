@@ -28,8 +28,8 @@ namespace strata::gguf {
 // file has.
 using IntArray = std::vector<std::int64_t>;  // u64 above 2^63-1 keeps its bit pattern; bool: 0 or 1
 using FloatArray = std::vector<double>;
-using StringArray =
-    std::vector<std::string_view>;  // views into the map: valid while the File lives
+// Views into the map, as all string_views here: valid while the File lives.
+using StringArray = std::vector<std::string_view>;
 using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string_view, IntArray,
                            FloatArray, StringArray>;
 
@@ -64,8 +64,7 @@ class File {
   // `path` is a whole model or its first shard (PREFIX-00001-of-0000N.gguf): siblings are found
   // beside it.
   [[nodiscard]] static File open(const std::filesystem::path& path);
-  // The same from memory: the bytes, 8-aligned, must outlive the File. Shards in order; at least
-  // one.
+  // The same from memory, at least one shard. The bytes must be 8-aligned and outlive the File.
   [[nodiscard]] static File from_bytes(std::span<const ShardBytes> shards);
 
   [[nodiscard]] std::span<const KeyValue> metadata() const noexcept { return metadata_; }

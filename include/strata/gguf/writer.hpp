@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <initializer_list>
 #include <ranges>
 #include <span>
 #include <string>
@@ -31,8 +30,8 @@ namespace strata::gguf {
 
 struct WriterOptions {
   std::uint32_t version = 3;  // 2 or 3
-  std::uint32_t alignment =
-      32;  // of tensor data: a power of two of at least 8; stated in the file unless it is 32
+  // Of tensor data: a power of two of at least 8; stated in the file unless it is 32.
+  std::uint32_t alignment = 32;
   // No file larger than this: tensors are spread, in order, over shards named
   // PREFIX-00001-of-0000N.gguf. 0: never split.
   std::uint64_t max_shard_bytes = 0;
@@ -78,13 +77,9 @@ class Writer {
 
   // ne as in TensorInfo, 1 to 4 dimensions. `data` is not copied: it must live until write() has
   // returned.
-  void add_tensor(std::string_view name, Type type, std::span<const std::int64_t> ne,
+  void add_tensor(std::string_view name, Type type, std::vector<std::int64_t> ne,
                   std::span<const std::byte> data);
-  void add_tensor(std::string_view name, Type type, std::initializer_list<std::int64_t> ne,
-                  std::span<const std::byte> data) {
-    add_tensor(name, type, std::span(ne.begin(), ne.size()), data);
-  }
-  void add_tensor(std::string_view name, Type type, std::span<const std::int64_t> ne, Fill fill);
+  void add_tensor(std::string_view name, Type type, std::vector<std::int64_t> ne, Fill fill);
 
   // Returns the paths written: `path` itself, or when it took several shards,
   // PREFIX-0000i-of-0000N.gguf where `path` is PREFIX.gguf. Existing files are replaced. Error(kIo)
