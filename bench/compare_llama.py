@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compare Strata's speed with llama.cpp and its relatives on the same GGUF, in alternating runs.
 
-Every round runs each engine once, one after the other: Strata, the first other engine, the second,
-and so on. A ratio is formed from two runs of the same round only, so that whatever slows the
-machine for a while (another tenant, a clock change) meets both sides of it. Reported are the median
-of the rounds and the median, smallest and largest of their ratios.
+Every round runs each engine once, one after the other; the next round begins with the next engine,
+so that none keeps the first or the last place. A ratio is formed from two runs of the same round
+only, so that whatever slows the machine for a while (another tenant, a clock change) meets both
+sides of it. Reported are the median of the rounds and the median, smallest and largest of their
+ratios.
 
 examples:
   compare_llama.py model.gguf --llama-bench ~/llama.cpp/build/bin/llama-bench
@@ -68,7 +69,8 @@ def run_rounds(
     for number in range(1, rounds + 1):
         before = cpu_times()
         runs = {}
-        for engine in engines:
+        first = (number - 1) % len(engines)
+        for engine in engines[first:] + engines[:first]:
             runs[engine.label] = engine.run(work, timeout)
             speeds = "  ".join(f"{test} {m.median:10.2f}" for test, m in runs[engine.label].items())
             report(f"round {number}/{rounds}  {engine.label:24s} {speeds}")
@@ -146,7 +148,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
         help="threads of every engine (default: the usable cores)",
     )
     parser.add_argument(
-        "-r", "--repetitions", type=positive, default=3, help="repetitions within a run (3)"
+        "-r", "--repetitions", type=positive, default=5, help="repetitions within a run (5)"
     )
     parser.add_argument(
         "--rounds", type=positive, default=5, help="runs of every engine, in turn (5)"
