@@ -1,0 +1,76 @@
+// The CPU as a Device: kernels of one instruction set, work spread over a pool of pinned threads.
+#pragma once
+
+#include "strata/base/isa.hpp"
+#include "strata/base/thread_pool.hpp"
+#include "strata/device/device.hpp"
+
+namespace strata::kernels {
+struct Kernels;
+}
+
+namespace strata::device {
+
+enum class Activations {
+  kInt8,  // quantised per 32 values: the fast, default arithmetic
+  kF32,   // weights dequantised on the fly: a reference to measure the other against
+};
+
+struct CpuDeviceOptions {
+  Isa isa = Isa::kGeneric;
+  Activations activations = Activations::kInt8;
+};
+
+class CpuDevice final : public Device {
+ public:
+  // The pool must outlive the device and be used by nobody else during a call.
+  CpuDevice(ThreadPool& pool, const CpuDeviceOptions& options);
+
+  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::unique_ptr<Memory> allocate(std::size_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Memory> upload(Buffer&& host) override;
+  void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) override;
+  void rms_norm(Rows x, const float* weight, float eps, Rows out) override;
+  void linear(Rows x, std::span<const LinearOutput> outputs) override;
+  void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) override;
+  void kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
+                 const AttentionShape& shape) override;
+  void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
+                 Rows out) override;
+  void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) override;
+  void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
+               Rows parts) override;
+  void combine(Rows parts, const float* weights, int ranks, Rows x) override;
+
+ private:
+  // Memory that grows to the largest use and is then reused: no allocation on the token path.
+  class Scratch {
+   public:
+    [[nodiscard]] std::byte* get(std::size_t bytes);
+
+   private:
+    Buffer buffer_;
+  };
+
+  struct Panels {  // the rows of x in the forms the kernels read, tile by tile
+    const std::byte* int8 = nullptr;
+    const std::byte* f32 = nullptr;
+  };
+
+  // Calls job(i, worker) for i in [0, count): over the pool when a call is worth it, else here.
+  template <class Job>
+  void spread(std::size_t count, std::size_t work_per_item, const Job& job);
+  [[nodiscard]] bool float_panels(gguf::Type type) const noexcept;
+  [[nodiscard]] Panels make_panels(Rows x, bool int8, bool f32);
+  void attention_by_tile(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
+                         Rows out);
+  void attention_by_chunk(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
+                          Rows out);
+
+  ThreadPool& pool_;
+  const kernels::Kernels& kernels_;
+  Activations activations_;
+  Scratch panels_int8_, panels_f32_, expert_panels_, hidden_panels_, worker_scratch_, partials_;
+};
+
+}  // namespace strata::device

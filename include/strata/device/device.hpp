@@ -1,0 +1,125 @@
+// What the forward pass asks of the hardware it runs on. The forward pass is written once against
+// this interface and reads like the model's equations; each device decides how an operation is cut
+// into work.
+//
+// Pointers in these structs are the device's: on a CPU plain memory, on a GPU its own. Calls are
+// ordered: each sees the results of those before it. One thread at a time may call a Device.
+//
+// Exactness: what an operation computes for a token depends on that token's inputs alone, never on
+// the other rows of the call, the number of threads or the instruction set (docs/exactness.md).
+#pragma once
+
+#include "strata/base/memory.hpp"
+#include "strata/device/expert_work.hpp"
+#include "strata/quant/packed_matrix.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace strata::device {
+
+// Memory of a device; freed when destroyed.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ protected:
+  Memory() = default;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// [count][width] f32, rows contiguous.
+struct Rows {
+  float* data = nullptr;
+  int count = 0;
+  std::int64_t width = 0;
+  [[nodiscard]] float* row(int i) const noexcept { return data + i * width; }
+};
+
+// y = W x for each row; W is [out, in].
+struct Linear {
+  quant::PackedMatrix matrix;
+  std::shared_ptr<Memory> memory;
+};
+
+// One output of linear(): `out` has rows of the matrix's row count rounded up to 16.
+struct LinearOutput {
+  const Linear* weight;
+  Rows out;
+  bool accumulate = false;  // out += instead of out =
+};
+
+// The keys and values of one sequence at one layer, in the layout the attention kernels read:
+// keys [kv_heads][capacity/16][head_dim][16] f16, values [kv_heads][capacity][head_dim] f16.
+struct KvLayer {
+  std::uint16_t* keys = nullptr;
+  std::uint16_t* values = nullptr;
+  int capacity = 0;  // positions, a multiple of 16
+};
+
+// Where each row of a window stands: its sequence's cache at this layer, and its position there.
+struct TokenPlace {
+  KvLayer cache;
+  int position;
+};
+
+struct AttentionShape {
+  int heads;
+  int kv_heads;
+  int head_dim;  // a multiple of 16, at most 512
+  float scale;
+};
+
+struct Rope {
+  const float* table;  // [position][n_rot]: n_rot/2 cosines, then n_rot/2 sines
+  int n_rot;
+  bool neox;  // pairs (j, j + n_rot/2) instead of (2j, 2j + 1)
+};
+
+struct RouterShape {
+  int experts;
+  int used;
+  bool renormalize;  // weights of the chosen sum to 1
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  [[nodiscard]] virtual std::string description() const = 0;
+
+  // Zeroed.
+  [[nodiscard]] virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
+  // Takes packed weights from host memory to where the device computes with them.
+  [[nodiscard]] virtual std::unique_ptr<Memory> upload(Buffer&& host) = 0;
+
+  // out[i] = row tokens[i] of the table.
+  virtual void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) = 0;
+  // out = x * weight / sqrt(mean(x^2) + eps), row by row; out may be x.
+  virtual void rms_norm(Rows x, const float* weight, float eps, Rows out) = 0;
+  virtual void linear(Rows x, std::span<const LinearOutput> outputs) = 0;
+  // x: [tokens][heads * head_dim], rotated in place at places[t].position.
+  virtual void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) = 0;
+  // Writes k and v ([tokens][kv_heads * head_dim]) at places[t].
+  virtual void kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
+                         const AttentionShape& shape) = 0;
+  // Causal attention of every row over positions 0..places[t].position of its own cache. Rows of
+  // one sequence must stand together, in rising order.
+  virtual void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
+                         Rows out) = 0;
+  // The `used` most probable experts of each row, ties to the lower id, in falling order. ids,
+  // weights: [tokens][used].
+  virtual void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) = 0;
+  // Unweighted expert outputs: parts row work.rows[i] = expert(x row work.tokens[i]).
+  virtual void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
+                       Rows parts) = 0;
+  // x[t] += sum over ranks r, in order, of weights[t][r] * parts[t * ranks + r].
+  virtual void combine(Rows parts, const float* weights, int ranks, Rows x) = 0;
+};
+
+}  // namespace strata::device
