@@ -6,7 +6,6 @@ python3 -m unittest discover -s tests/tools -p '*_test.py'
 import contextlib
 import io
 import json
-import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import build_corpus  # noqa: E402
+import gguf_io  # noqa: E402
 import train_demo  # noqa: E402
 
 try:
@@ -27,61 +27,23 @@ except ImportError:
     np = None
 
 DEMO = ROOT / "data" / "strata-demo.gguf"
-SCALARS = {4: "<I", 5: "<i", 6: "<f", 7: "<B"}
 
 
-class Reader:
-    """Just enough of a GGUF reader for the demo model."""
-
-    def __init__(self, data):
-        self.data, self.at = data, 0
-        assert self.take("<4s") == b"GGUF" and self.take("<I") == 3
-        tensors, pairs = self.take("<Q"), self.take("<Q")
-        self.metadata = dict(self.pair() for _ in range(pairs))
-        table = [self.tensor() for _ in range(tensors)]
-        start = self.at + -self.at % 32
-        self.tensors = {name: (*rest, start + offset) for name, *rest, offset in table}
-
-    def take(self, layout):
-        values = struct.unpack_from(layout, self.data, self.at)
-        self.at += struct.calcsize(layout)
-        return values[0]
-
-    def text(self):
-        size = self.take("<Q")
-        return self.take(f"<{size}s").decode()
-
-    def value(self, kind):
-        if kind == 8:
-            return self.text()
-        if kind == 9:
-            inner, count = self.take("<i"), self.take("<Q")
-            return [self.value(inner) for _ in range(count)]
-        return self.take(SCALARS[kind])
-
-    def pair(self):
-        key = self.text()
-        return key, self.value(self.take("<i"))
-
-    def tensor(self):
-        name = self.text()
-        shape = [self.take("<Q") for _ in range(self.take("<I"))]
-        return name, shape[::-1], self.take("<i"), self.take("<Q")
-
-    def dequantised(self, name):
-        shape, kind, offset = self.tensors[name]
-        count = int(np.prod(shape))
-        if kind == 0:
-            return np.frombuffer(self.data, np.float32, count, offset).reshape(shape)
-        bytes_of_codes = 32 if kind == 8 else 16
-        record = np.dtype([("scale", np.float16), ("codes", np.uint8, bytes_of_codes)])
-        blocks = np.frombuffer(self.data, record, count // 32, offset)
-        codes = blocks["codes"]
-        if kind == 8:
-            codes = codes.view(np.int8).astype(np.float32)
-        else:
-            codes = np.concatenate([codes & 15, codes >> 4], 1).astype(np.float32) - 8
-        return (codes * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
+def dequantised(data, tensor):
+    """A tensor of the file `data` as float32, row-major."""
+    shape = tensor.ne[::-1]
+    if tensor.type_name == "F32":
+        count = tensor.bytes // 4
+        return np.frombuffer(data, np.float32, count, tensor.offset).reshape(shape)
+    bytes_of_codes = {"Q8_0": 32, "Q4_0": 16}[tensor.type_name]
+    block = np.dtype([("scale", np.float16), ("codes", np.uint8, bytes_of_codes)])
+    blocks = np.frombuffer(data, block, tensor.bytes // block.itemsize, tensor.offset)
+    codes = blocks["codes"]
+    if tensor.type_name == "Q8_0":
+        codes = codes.view(np.int8).astype(np.float32)
+    else:
+        codes = np.concatenate([codes & 15, codes >> 4], 1).astype(np.float32) - 8
+    return (codes * blocks["scale"].astype(np.float32)[:, None]).reshape(shape)
 
 
 @unittest.skipIf(np is None, "needs numpy")
@@ -104,8 +66,8 @@ class ExportTest(unittest.TestCase):
 
     def test_writes_the_demo_model_again_byte_for_byte(self):
         data = DEMO.read_bytes()
-        demo = Reader(data)
-        get = demo.metadata.__getitem__
+        header = gguf_io.read_header(DEMO)
+        get = header.value
         config = {
             "n_layer": get("qwen3moe.block_count"),
             "ctx": get("qwen3moe.context_length"),
@@ -128,7 +90,7 @@ class ExportTest(unittest.TestCase):
             "eos": get("tokenizer.ggml.eos_token_id"),
             "padding": get("tokenizer.ggml.padding_token_id"),
         }
-        tensors = {name[: -len(".weight")]: demo.dequantised(name) for name in demo.tensors}
+        tensors = {t.name[: -len(".weight")]: dequantised(data, t) for t in header.tensors}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "again.gguf"
             gguf_export.export(path, config, vocabulary, tensors)
