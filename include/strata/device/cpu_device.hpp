@@ -5,9 +5,13 @@
 #include "strata/base/thread_pool.hpp"
 #include "strata/device/device.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace strata::kernels {
+struct DotArgs;
 struct Kernels;
-}
+}  // namespace strata::kernels
 
 namespace strata::device {
 
@@ -57,20 +61,26 @@ class CpuDevice final : public Device {
     const std::byte* f32 = nullptr;
   };
 
-  // Calls job(i, worker) for i in [0, count): over the pool when a call is worth it, else here.
-  template <class Job>
-  void spread(std::size_t count, std::size_t work_per_item, const Job& job);
+  using DotFunction = void (*)(const kernels::DotArgs&);
+  // Do matrices of this type read f32 panels?
   [[nodiscard]] bool float_panels(gguf::Type type) const noexcept;
+  // The kernels of a type, by tile width.
+  [[nodiscard]] const DotFunction* dot_table(gguf::Type type) const noexcept;
   [[nodiscard]] Panels make_panels(Rows x, bool int8, bool f32);
   void attention_by_tile(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
                          Rows out);
   void attention_by_chunk(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                          Rows out);
+                          Rows out, int longest);
+  struct ExpertPlan;
+  void gate_up(const ExpertPlan& plan);
+  void down(const ExpertPlan& plan, Rows parts);
 
   ThreadPool& pool_;
   const kernels::Kernels& kernels_;
   Activations activations_;
   Scratch panels_int8_, panels_f32_, expert_panels_, hidden_panels_, worker_scratch_, partials_;
+  std::vector<std::pair<int, int>> tiles_;  // (first row, rows) of attention
+  std::vector<std::int32_t> expert_starts_;
 };
 
 }  // namespace strata::device

@@ -1,0 +1,192 @@
+// The CPU expert pool: whole experts for the tokens that chose them, in two phases of row tasks.
+#include "kernels/cpu/kernels.hpp"
+#include "src/device/cpu_panels.hpp"
+#include "strata/device/cpu_device.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace strata::device {
+namespace {
+
+using kernels::kPanelBlockBytes;
+using kernels::panel_bytes;
+
+// Copies single-token panels into one of `tile.tokens`.
+void gather_int8(const std::byte* rows, std::size_t row_bytes, std::span<const std::int32_t> tokens,
+                 std::int64_t cols, std::byte* panel) {
+  const std::size_t width = tokens.size();
+  for (std::size_t t = 0; t < width; ++t) {
+    const std::byte* src = rows + row_bytes * static_cast<std::size_t>(tokens[t]);
+    for (std::int64_t b = 0; b < cols / 32; ++b, src += kPanelBlockBytes) {
+      std::byte* block = panel + static_cast<std::size_t>(b) * width * kPanelBlockBytes;
+      std::memcpy(block + 32 * t, src, 32);
+      std::memcpy(block + 32 * width + sizeof(kernels::BlockMeta) * t, src + 32,
+                  sizeof(kernels::BlockMeta));
+    }
+  }
+}
+
+void gather_f32(const Rows& x, std::span<const std::int32_t> tokens, float* panel) {
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const float* src = x.row(tokens[t]);
+    for (std::int64_t k = 0; k < x.width; ++k)
+      panel[static_cast<std::size_t>(k) * tokens.size() + t] = src[k];
+  }
+}
+
+}  // namespace
+
+// Token columns of all work items stand in one line, item after item; item i's begin at starts[i].
+struct CpuDevice::ExpertPlan {
+  quant::ExpertLayout layout;
+  std::span<const ExpertWork> work;
+  std::span<const std::int32_t> starts;
+  bool float_x;               // x as float panels: float weights or f32 activations
+  bool float_hidden;          // the same for what down reads
+  const std::byte* x_panels;  // all columns, in tiles
+  const std::byte* x_rows;    // int8 only: single-token panels by token of the window
+  std::byte* hidden_panels;
+
+  [[nodiscard]] std::size_t x_offset(std::int64_t column) const noexcept {
+    return float_x ? sizeof(float) * static_cast<std::size_t>(layout.embd * column)
+                   : panel_bytes(layout.embd, static_cast<int>(column));
+  }
+  [[nodiscard]] std::size_t hidden_offset(std::int64_t column) const noexcept {
+    return float_hidden ? sizeof(float) * static_cast<std::size_t>(layout.hidden * column)
+                        : panel_bytes(layout.hidden, static_cast<int>(column));
+  }
+  // The panel a tile of item `i` reads; a single token needs no gathering.
+  [[nodiscard]] const std::byte* x_panel(std::size_t i, Tile tile) const noexcept {
+    if (!float_x && tile.tokens == 1) {
+      return x_rows +
+             panel_bytes(layout.embd, 1) * static_cast<std::size_t>(work[i].tokens[tile.first]);
+    }
+    return x_panels + x_offset(starts[i] + tile.first);
+  }
+};
+
+void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
+                        Rows parts) {
+  if (work.empty()) return;
+  expert_starts_.clear();
+  std::int32_t columns = 0;
+  for (const ExpertWork& w : work) {
+    expert_starts_.push_back(columns);
+    columns += static_cast<std::int32_t>(w.tokens.size());
+  }
+  ExpertPlan plan{layout,
+                  work,
+                  expert_starts_,
+                  float_panels(layout.gate_type),
+                  float_panels(layout.down_type),
+                  nullptr,
+                  nullptr,
+                  nullptr};
+  std::byte* x_panels = expert_panels_.get(plan.x_offset(columns));
+  plan.x_panels = x_panels;
+  plan.hidden_panels = hidden_panels_.get(plan.hidden_offset(columns));
+  if (!plan.float_x) {
+    const std::size_t row_bytes = panel_bytes(x.width, 1);
+    std::byte* rows = panels_int8_.get(row_bytes * static_cast<std::size_t>(x.count));
+    spread(pool_, static_cast<std::size_t>(x.count), static_cast<std::size_t>(x.width) * 2,
+           [&](std::size_t t, int) {
+             kernels_.quantize(x.row(static_cast<int>(t)), x.width, rows + row_bytes * t, 1, 0);
+           });
+    plan.x_rows = rows;
+  }
+  if (plan.float_x || static_cast<std::size_t>(columns) > work.size()) {
+    spread(pool_, work.size(),
+           static_cast<std::size_t>(x.width * (columns / static_cast<int>(work.size()) + 1)),
+           [&](std::size_t i, int) {
+             const TileCut cut(static_cast<int>(work[i].tokens.size()));
+             for (int t = 0; t < cut.tiles(); ++t) {
+               const Tile tile = cut.tile(t);
+               const auto tokens = work[i].tokens.subspan(static_cast<std::size_t>(tile.first),
+                                                          static_cast<std::size_t>(tile.tokens));
+               std::byte* panel = x_panels + plan.x_offset(expert_starts_[i] + tile.first);
+               if (plan.float_x) {
+                 gather_f32(x, tokens, reinterpret_cast<float*>(panel));
+               } else if (tile.tokens > 1) {
+                 gather_int8(plan.x_rows, panel_bytes(x.width, 1), tokens, x.width, panel);
+               }
+             }
+           });
+  }
+  gate_up(plan);
+  down(plan, parts);
+}
+
+// Phase one: hidden units in blocks of 32, each quantised for `down` as soon as it is known.
+void CpuDevice::gate_up(const ExpertPlan& plan) {
+  const quant::ExpertLayout& layout = plan.layout;
+  const auto blocks = static_cast<std::size_t>(layout.hidden / 32);
+  const DotFunction* gate_dot = dot_table(layout.gate_type);
+  const DotFunction* up_dot = dot_table(layout.up_type);
+  pool_.parallel_for(plan.work.size() * blocks, [&](std::size_t index, int) {
+    const std::size_t i = index / blocks;
+    const auto block = static_cast<std::int64_t>(index % blocks);
+    const quant::PackedMatrix gate = layout.gate(plan.work[i].blob);
+    const quant::PackedMatrix up = layout.up(plan.work[i].blob);
+    const TileCut cut(static_cast<int>(plan.work[i].tokens.size()));
+    float g[kernels::kMaxTile * 32];
+    float u[kernels::kMaxTile * 32];
+    for (int t = 0; t < cut.tiles(); ++t) {
+      const Tile tile = cut.tile(t);
+      const std::byte* panel = plan.x_panel(i, tile);
+      const int width = kernels::tile_index(tile.tokens);
+      gate_dot[width](
+          {gate.group(2 * block), gate.group_bytes, 2, layout.embd, panel, g, 32, false});
+      up_dot[width]({up.group(2 * block), up.group_bytes, 2, layout.embd, panel, u, 32, false});
+      std::byte* hidden = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
+      if (plan.float_hidden) {
+        kernels_.swiglu_f32(g, u, tile.tokens, reinterpret_cast<float*>(hidden), block);
+      } else {
+        kernels_.swiglu_quantize(g, u, tile.tokens, hidden, block);
+      }
+    }
+  });
+}
+
+// Phase two: rows of the output.
+void CpuDevice::down(const ExpertPlan& plan, Rows parts) {
+  const quant::ExpertLayout& layout = plan.layout;
+  const quant::PackedMatrix shape = layout.down(nullptr);
+  const std::int64_t groups = shape.groups();
+  // About 64 KB of weights a task.
+  constexpr std::size_t kTaskBytes = 65536;
+  const auto chunk =
+      static_cast<std::int64_t>(std::clamp<std::size_t>(kTaskBytes / shape.group_bytes, 1, 16));
+  const auto chunks = static_cast<std::size_t>((groups + chunk - 1) / chunk);
+  const DotFunction* dot = dot_table(layout.down_type);
+  pool_.parallel_for(plan.work.size() * chunks, [&](std::size_t index, int) {
+    const std::size_t i = index / chunks;
+    const std::int64_t first = static_cast<std::int64_t>(index % chunks) * chunk;
+    const std::int64_t last = std::min(groups, first + chunk);
+    const quant::PackedMatrix down = layout.down(plan.work[i].blob);
+    const TileCut cut(static_cast<int>(plan.work[i].tokens.size()));
+    float y[kernels::kMaxTile * quant::kGroupRows];
+    for (int t = 0; t < cut.tiles(); ++t) {
+      const Tile tile = cut.tile(t);
+      const std::byte* panel = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
+      const int width = kernels::tile_index(tile.tokens);
+      const std::int32_t* rows = plan.work[i].rows.data() + tile.first;
+      if (tile.tokens == 1) {
+        dot[width]({down.group(first), down.group_bytes, static_cast<int>(last - first),
+                    layout.hidden, panel, parts.row(rows[0]) + first * quant::kGroupRows,
+                    parts.width, false});
+        continue;
+      }
+      for (std::int64_t g = first; g < last; ++g) {
+        dot[width]({down.group(g), down.group_bytes, 1, layout.hidden, panel, y, quant::kGroupRows,
+                    false});
+        for (int token = 0; token < tile.tokens; ++token) {
+          std::memcpy(parts.row(rows[token]) + g * quant::kGroupRows, y + token * quant::kGroupRows,
+                      sizeof(float) * quant::kGroupRows);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace strata::device
