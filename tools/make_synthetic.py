@@ -206,17 +206,16 @@ class Tensor(NamedTuple):
     name: str
     ne: list[int]
     role: str  # norm, router, dense, experts, down, embedding, head
-    layer: int
 
 
 def tensors_of(args: argparse.Namespace, vocabulary: int) -> list[Tensor]:
     """All tensors of a qwen3moe model, in the order of the file."""
     embd, head_dim = args.embd, args.head_dim
     q, kv = args.heads * head_dim, args.kv_heads * head_dim
-    tensors = [Tensor("token_embd.weight", [embd, vocabulary], "embedding", 0),
-               Tensor("output_norm.weight", [embd], "norm", 0)]
+    tensors = [Tensor("token_embd.weight", [embd, vocabulary], "embedding"),
+               Tensor("output_norm.weight", [embd], "norm")]
     if args.untied:
-        tensors.append(Tensor("output.weight", [embd, vocabulary], "head", 0))
+        tensors.append(Tensor("output.weight", [embd, vocabulary], "head"))
     layer_tensors = [
         ("attn_norm", [embd], "norm"),
         ("attn_q", [embd, q], "dense"),
@@ -232,18 +231,18 @@ def tensors_of(args: argparse.Namespace, vocabulary: int) -> list[Tensor]:
         ("ffn_down_exps", [args.ff, embd, args.experts], "down"),
     ]
     for layer in range(args.layers):
-        tensors += [Tensor(f"blk.{layer}.{name}.weight", ne, role, layer)
+        tensors += [Tensor(f"blk.{layer}.{name}.weight", ne, role)
                     for name, ne, role in layer_tensors]
     return tensors
 
 
-def type_of(tensor: Tensor, position: int, args: argparse.Namespace) -> str:
-    """The type the arguments ask for; with --mixed, the next of those whose blocks fit the rows."""
+def type_of(tensor: Tensor, matrix: int, args: argparse.Namespace) -> str:
+    """The type the arguments ask for; with --mixed, that of the matrix of this number."""
     if tensor.role in ("norm", "router"):
         return "F32"
     if args.mixed:
         fitting = [t for t in MIXED_TYPES if tensor.ne[0] % TENSOR_TYPES[t][1] == 0]
-        return fitting[(position + 5 * tensor.layer) % len(fitting)]
+        return fitting[matrix % len(fitting)]
     return {"dense": args.dense_type, "experts": args.expert_type,
             "down": args.down_type or args.expert_type, "head": args.head_type,
             "embedding": args.dense_type if args.untied else args.head_type}[tensor.role]
@@ -307,8 +306,10 @@ def make(args: argparse.Namespace) -> None:
         vocabulary = copy_vocabulary(writer, args.vocab_from)
     weights = Weights(args.embd, args.seed)
     read_per_token = 0
-    for position, tensor in enumerate(tensors_of(args, vocabulary)):
-        type_name = type_of(tensor, position, args)
+    matrices = 0
+    for tensor in tensors_of(args, vocabulary):
+        type_name = type_of(tensor, matrices, args)
+        matrices += tensor.role not in ("norm", "router")
         try:
             size = tensor_bytes(type_name, tensor.ne)
         except GgufError as error:
@@ -360,6 +361,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
                       help="the embedding matrix is also the head (default)")
     tied.add_argument("--untied", dest="untied", action="store_true",
                       help="the head is a matrix of its own, output.weight")
+    parser.set_defaults(untied=False)
     types = parser.add_argument_group("types: " + " ".join(BLOCKS))
     for name, default, meaning in [
         ("expert", "Q4_0", "gate and up of the experts (Q4_0)"),
