@@ -6,18 +6,21 @@
 // positions start at position 0 whatever the window, and are joined in order: a token's result depends neither on the
 // rows computed beside it nor on how chunks are spread over threads.
 
+STRATA_INLINE F32x16 load_cached(const std::uint16_t* p) { return load_half(p); }
+STRATA_INLINE F32x16 load_cached(const float* p) { return load(p); }
+
 // Scores of kQ queries with kP groups of 16 positions; kQ * kP running sums hide the latency of the chain.
-template <int kQ, int kP>
+template <class Cell, int kQ, int kP>
 STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int first, int group) {
   F32x16 acc[kP][kQ];
   for (auto& row : acc) {
     for (F32x16& x : row) x = zero();
   }
-  const std::uint16_t* k = a.k + static_cast<std::ptrdiff_t>(group) * a.head_dim * 16;
+  const Cell* k = static_cast<const Cell*>(a.k) + static_cast<std::ptrdiff_t>(group) * a.head_dim * 16;
   for (int d = 0; d < a.head_dim; ++d) {
 #pragma GCC unroll kUnrollTokens
     for (int p = 0; p < kP; ++p) {
-      const F32x16 key = load_half(k + (static_cast<std::ptrdiff_t>(p) * a.head_dim + d) * 16);
+      const F32x16 key = load_cached(k + (static_cast<std::ptrdiff_t>(p) * a.head_dim + d) * 16);
 #pragma GCC unroll kUnrollTokens
       for (int i = 0; i < kQ; ++i) acc[p][i] = fma(key, set1(q[d * kQ + i]), acc[p][i]);
     }
@@ -48,7 +51,7 @@ STRATA_INLINE void exponentiate(const AttentionChunkArgs& a, int query, int grou
 }
 
 // Adds exp * value over positions [0, positions) for kQ queries and 16 * kD dimensions from `dim`.
-template <int kQ, int kD>
+template <class Cell, int kQ, int kD>
 STRATA_INLINE void weigh_values(const AttentionChunkArgs& a, int first, int positions, int dim) {
   F32x16 acc[kQ][kD];
   for (auto& row : acc) {
@@ -56,8 +59,8 @@ STRATA_INLINE void weigh_values(const AttentionChunkArgs& a, int first, int posi
   }
   for (int j = 0; j < positions; ++j) {
     F32x16 value[kD];
-    const std::uint16_t* v = a.v + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim;
-    for (int d = 0; d < kD; ++d) value[d] = load_half(v + 16 * d);
+    const Cell* v = static_cast<const Cell*>(a.v) + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim;
+    for (int d = 0; d < kD; ++d) value[d] = load_cached(v + 16 * d);
 #pragma GCC unroll kUnrollTokens
     for (int i = 0; i < kQ; ++i) {
       const F32x16 e = set1(a.scores[(first + i) * kAttentionChunk + j]);
@@ -71,19 +74,21 @@ STRATA_INLINE void weigh_values(const AttentionChunkArgs& a, int first, int posi
 }
 
 // Positions [from, to) of one query, onto what is there.
+template <class Cell>
 STRATA_INLINE void weigh_tail(const AttentionChunkArgs& a, int query, int from, int to) {
   for (int dim = 0; dim < a.head_dim; dim += 16) {
     float* out = a.out + query * a.head_dim + dim;
     F32x16 acc = load(out);
     for (int j = from; j < to; ++j) {
-      const F32x16 value = load_half(a.v + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim);
+      const F32x16 value =
+          load_cached(static_cast<const Cell*>(a.v) + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim);
       acc = fma(set1(a.scores[query * kAttentionChunk + j]), value, acc);
     }
     store(out, acc);
   }
 }
 
-template <int kQ>
+template <class Cell, int kQ>
 STRATA_INLINE void attend(const AttentionChunkArgs& a, int first) {
   constexpr int kMaxHead = 512;
   float q[kMaxHead * kQ];  // [dimension][query]: one pointer for the inner loop
@@ -97,24 +102,25 @@ STRATA_INLINE void attend(const AttentionChunkArgs& a, int first) {
   const int groups = (longest + 15) / 16;
   constexpr int kP = 8 / kQ;
   int g = 0;
-  for (; g + kP <= groups; g += kP) score_groups<kQ, kP>(a, q, first, g);
-  for (; g < groups; ++g) score_groups<kQ, 1>(a, q, first, g);
+  for (; g + kP <= groups; g += kP) score_groups<Cell, kQ, kP>(a, q, first, g);
+  for (; g < groups; ++g) score_groups<Cell, kQ, 1>(a, q, first, g);
   for (int i = 0; i < kQ; ++i) exponentiate(a, first + i, groups);
   constexpr int kD = kQ <= 2 ? 4 : kQ <= 4 ? 2 : 1;
   int dim = 0;
-  for (; dim + 16 * kD <= a.head_dim; dim += 16 * kD) weigh_values<kQ, kD>(a, first, shared, dim);
-  for (; dim < a.head_dim; dim += 16) weigh_values<kQ, 1>(a, first, shared, dim);
+  for (; dim + 16 * kD <= a.head_dim; dim += 16 * kD) weigh_values<Cell, kQ, kD>(a, first, shared, dim);
+  for (; dim < a.head_dim; dim += 16) weigh_values<Cell, kQ, 1>(a, first, shared, dim);
   for (int i = 0; i < kQ; ++i) {
-    if (a.visible[first + i] > shared) weigh_tail(a, first + i, shared, a.visible[first + i]);
+    if (a.visible[first + i] > shared) weigh_tail<Cell>(a, first + i, shared, a.visible[first + i]);
   }
 }
 
+template <class Cell>
 void attention_chunk(const AttentionChunkArgs& a) {
   int i = 0;
-  for (; i + 8 <= a.queries; i += 8) attend<8>(a, i);
-  for (; i + 4 <= a.queries; i += 4) attend<4>(a, i);
-  for (; i + 2 <= a.queries; i += 2) attend<2>(a, i);
-  for (; i < a.queries; ++i) attend<1>(a, i);
+  for (; i + 8 <= a.queries; i += 8) attend<Cell, 8>(a, i);
+  for (; i + 4 <= a.queries; i += 4) attend<Cell, 4>(a, i);
+  for (; i + 2 <= a.queries; i += 2) attend<Cell, 2>(a, i);
+  for (; i < a.queries; ++i) attend<Cell, 1>(a, i);
 }
 
 void attention_merge(float* max_, float* sum, float* out, float chunk_max, float chunk_sum, const float* chunk_out,

@@ -70,7 +70,8 @@ constexpr Kernels make_table(Isa isa) {
   k.softmax = softmax;
   k.combine = combine;
   k.to_half = to_half;
-  k.attention_chunk = attention_chunk;
+  k.attention_chunk_f16 = attention_chunk<std::uint16_t>;
+  k.attention_chunk_f32 = attention_chunk<float>;
   k.attention_merge = attention_merge;
   k.divide = divide;
   return k;

@@ -56,11 +56,15 @@ struct ChunkCall {
     }
     const KvLayer& cache = places[tile.first].cache;
     const std::int64_t dim = shape.head_dim;
-    const std::int64_t from = static_cast<std::int64_t>(kv) * cache.capacity + begin;
+    const std::size_t from =
+        static_cast<std::size_t>((static_cast<std::int64_t>(kv) * cache.capacity + begin) * dim) *
+        cell_bytes(cache.type);
     const int at = skipped * heads;
-    kernels.attention_chunk({rows, visible, n, *std::max_element(visible, visible + n),
-                             shape.head_dim, cache.keys + from * dim, cache.values + from * dim,
-                             shape.scale, scores, max + at, sum + at, out + at * dim});
+    const auto attend =
+        cache.type == KvType::kF16 ? kernels.attention_chunk_f16 : kernels.attention_chunk_f32;
+    attend({rows, visible, n, *std::max_element(visible, visible + n), shape.head_dim,
+            cache.keys + from, cache.values + from, shape.scale, scores, max + at, sum + at,
+            out + at * dim});
   }
 };
 

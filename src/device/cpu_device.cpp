@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace strata::device {
@@ -164,21 +165,32 @@ void CpuDevice::rope(Rows x, int head_dim, std::span<const TokenPlace> places, c
 
 void CpuDevice::kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
                           const AttentionShape& shape) {
-  const std::int64_t dim = shape.head_dim;
-  spread(pool_, places.size(), static_cast<std::size_t>(k.width) * 2, [&](std::size_t t, int) {
+  // Cell by cell for keys (their positions lie interleaved), a row at a time for values.
+  const auto write = [&]<class Cell>(std::size_t t, const Cell* key, const Cell* value, int head) {
     const KvLayer& cache = places[t].cache;
+    const std::int64_t dim = shape.head_dim;
     const std::int64_t position = places[t].position;
-    std::uint16_t half[512];
+    Cell* keys = reinterpret_cast<Cell*>(cache.keys) +
+                 (head * (cache.capacity / 16) + position / 16) * dim * 16 + position % 16;
+    for (std::int64_t d = 0; d < dim; ++d) keys[d * 16] = key[d];
+    Cell* values = reinterpret_cast<Cell*>(cache.values) +
+                   (head * static_cast<std::int64_t>(cache.capacity) + position) * dim;
+    std::memcpy(values, value, sizeof(Cell) * static_cast<std::size_t>(dim));
+  };
+  spread(pool_, places.size(), static_cast<std::size_t>(k.width) * 2, [&](std::size_t t, int) {
+    std::uint16_t key_half[kMaxHeadDim];
+    std::uint16_t value_half[kMaxHeadDim];
     for (int h = 0; h < shape.kv_heads; ++h) {
-      const float* key = k.row(static_cast<int>(t)) + h * dim;
-      kernels_.to_half(key, dim, half);
-      std::uint16_t* keys =
-          cache.keys + (h * (cache.capacity / 16) + position / 16) * dim * 16 + position % 16;
-      for (std::int64_t d = 0; d < dim; ++d) keys[d * 16] = half[d];
-      const float* value = v.row(static_cast<int>(t)) + h * dim;
-      kernels_.to_half(
-          value, dim,
-          cache.values + (h * static_cast<std::int64_t>(cache.capacity) + position) * dim);
+      const float* key = k.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * shape.head_dim;
+      const float* value =
+          v.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * shape.head_dim;
+      if (places[t].cache.type == KvType::kF32) {
+        write(t, key, value, h);
+      } else {
+        kernels_.to_half(key, shape.head_dim, key_half);
+        kernels_.to_half(value, shape.head_dim, value_half);
+        write(t, +key_half, +value_half, h);
+      }
     }
   });
 }

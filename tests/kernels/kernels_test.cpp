@@ -379,9 +379,10 @@ std::vector<float> attention(const Kernels& k, const AttentionCase& c, bool toge
   const auto call = [&](int first, int count) {
     const int positions =
         *std::max_element(c.visible.begin() + first, c.visible.begin() + first + count);
-    k.attention_chunk({rows.data() + first, c.visible.data() + first, count, positions, c.head_dim,
-                       key.data(), value.data(), 0.125f, scores.data(), max.data() + first,
-                       sum.data() + first, out.data() + first * c.head_dim});
+    k.attention_chunk_f16({rows.data() + first, c.visible.data() + first, count, positions,
+                           c.head_dim, key.data(), value.data(), 0.125f, scores.data(),
+                           max.data() + first, sum.data() + first,
+                           out.data() + first * c.head_dim});
   };
   if (together) {
     call(0, n);

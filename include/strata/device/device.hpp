@@ -55,11 +55,17 @@ struct LinearOutput {
   bool accumulate = false;  // out += instead of out =
 };
 
+enum class KvType { kF16, kF32 };
+[[nodiscard]] constexpr std::size_t cell_bytes(KvType type) noexcept {
+  return type == KvType::kF16 ? 2 : 4;
+}
+
 // The keys and values of one sequence at one layer, in the layout the attention kernels read:
-// keys [kv_heads][capacity/16][head_dim][16] f16, values [kv_heads][capacity][head_dim] f16.
+// keys [kv_heads][capacity/16][head_dim][16] cells, values [kv_heads][capacity][head_dim] cells.
 struct KvLayer {
-  std::uint16_t* keys = nullptr;
-  std::uint16_t* values = nullptr;
+  std::byte* keys = nullptr;
+  std::byte* values = nullptr;
+  KvType type = KvType::kF16;
   int capacity = 0;  // positions, a multiple of 16
 };
 
@@ -69,10 +75,12 @@ struct TokenPlace {
   int position;
 };
 
+inline constexpr int kMaxHeadDim = 512;
+
 struct AttentionShape {
   int heads;
   int kv_heads;
-  int head_dim;  // a multiple of 16, at most 512
+  int head_dim;  // a multiple of 16, at most kMaxHeadDim
   float scale;
 };
 

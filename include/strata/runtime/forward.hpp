@@ -1,0 +1,80 @@
+// The forward pass over a window: tokens of one or several sequences, each at its own position.
+#pragma once
+
+#include "strata/core/dispatch.hpp"
+#include "strata/device/device.hpp"
+#include "strata/runtime/model.hpp"
+#include "strata/runtime/stats.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace strata::runtime {
+
+// What a sequence keeps between windows: its keys and values at every layer.
+class SequenceState {
+ public:
+  // Room for `capacity` positions. Untouched pages cost no memory.
+  SequenceState(const Model& model, device::Device& device, int capacity, device::KvType type);
+
+  [[nodiscard]] int capacity() const noexcept { return capacity_; }
+  [[nodiscard]] device::KvLayer layer(int index) const noexcept;
+  [[nodiscard]] std::size_t bytes_per_position() const noexcept {
+    return position_bytes_;
+  }  // all layers
+
+ private:
+  std::unique_ptr<device::Memory> memory_;
+  std::size_t layer_bytes_ = 0;  // of one layer's keys; its values take as many
+  std::size_t position_bytes_ = 0;
+  int capacity_ = 0;
+  device::KvType type_;
+};
+
+struct WindowToken {
+  std::int32_t token;
+  std::int32_t position;  // below the sequence's capacity; positions before it have been computed,
+                          // or stand earlier in this window
+  const SequenceState* sequence;
+  bool wants_logits;
+};
+
+// Owns the activations of one window. Not thread-safe.
+class Forward {
+ public:
+  // `max_window`: the most tokens a window may have.
+  Forward(const Model& model, device::Device& device, int max_window);
+
+  // Computes the window, appending to its sequences' caches. Tokens of one sequence stand together
+  // in rising order. Returns the logits of the tokens that want them, in order: [n][vocab rounded
+  // up to 16]; valid until the next call. A token's logits do not depend on the other tokens of the
+  // window that it cannot see.
+  [[nodiscard]] device::Rows run(std::span<const WindowToken> window);
+
+  [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
+  [[nodiscard]] int max_window() const noexcept { return max_window_; }
+
+ private:
+  device::Rows rows(const std::unique_ptr<device::Memory>& memory, int count,
+                    std::int64_t width) const noexcept;
+  void attention_block(int layer, std::span<const WindowToken> window, bool last);
+  void keep_only_wanted(std::span<const WindowToken> window);
+  void expert_block(int layer);
+  void count_bytes(Part part, std::span<const device::Linear* const> weights);
+
+  const Model& model_;
+  device::Device& device_;
+  core::ExpertDispatch dispatch_;
+  int max_window_;
+  int count_ = 0;  // rows in flight
+  std::unique_ptr<device::Memory> x_, norm_, q_, k_, v_, attn_, router_, parts_, logits_;
+  std::unique_ptr<device::Memory> ids_, weights_;
+  int logits_rows_ = 0;
+  std::vector<std::int32_t> tokens_;
+  std::vector<device::TokenPlace> places_;
+  Stats stats_;
+};
+
+}  // namespace strata::runtime

@@ -1,0 +1,175 @@
+#include "strata/runtime/engine.hpp"
+
+#include "strata/base/clock.hpp"
+#include "strata/base/error.hpp"
+#include "strata/gguf/file.hpp"
+
+#include <algorithm>
+
+namespace strata {
+namespace {
+
+Isa choose_isa(const EngineOptions& options, std::span<const IsaSupport> support) {
+  if (!options.isa) return best_isa(support);
+  for (const IsaSupport& s : support) {
+    if (s.isa != *options.isa) continue;
+    if (s.usable) return s.isa;
+    fail(ErrorKind::kUnsupported, "--isa {}: not usable on this machine: {}", isa_name(s.isa),
+         s.reason);
+  }
+  fail(ErrorKind::kUnsupported, "--isa {}: unknown to this build", isa_name(*options.isa));
+}
+
+int choose_context(const EngineOptions& options, const gguf::File& file) {
+  const model::HParams h = model::read_hparams(file);
+  if (options.context == 0) return std::min(h.context, kDefaultContext);
+  if (options.context < 0 || options.context > h.context) {
+    fail(ErrorKind::kUsage, "context {}: this model was trained for 1 to {} positions",
+         options.context, h.context);
+  }
+  return options.context;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
+  const Stopwatch watch;
+  if (options.threads < 0 || options.threads > 1024) {
+    fail(ErrorKind::kUsage, "threads {}: expected 1 to 1024, or 0 for one a core", options.threads);
+  }
+  if (options.window < 1 || options.window > 16384) {
+    fail(ErrorKind::kUsage, "window {}: expected 1 to 16384 tokens", options.window);
+  }
+  // unique_ptr by hand: the constructor is private.
+  std::unique_ptr<Engine> engine(new Engine());
+  LoadReport& report = engine->report_;
+  const gguf::File file = gguf::File::open(options.model);
+  report.context = choose_context(options, file);
+  report.isas = detect_isas();
+  report.isa = choose_isa(options, report.isas);
+
+  const CpuTopology topology = detect_topology();
+  report.physical_cores = topology.default_threads();
+  report.threads = options.threads > 0 ? options.threads : topology.default_threads();
+  ThreadPoolOptions pool{.threads = report.threads, .cpus = {}};
+  if (options.pin_threads && static_cast<std::size_t>(report.threads) <= topology.cores.size()) {
+    for (int i = 0; i < report.threads; ++i)
+      pool.cpus.push_back(topology.cores[static_cast<std::size_t>(i)].os_index);
+  }
+  engine->kv_ =
+      options.kv.value_or(options.activations == device::Activations::kF32 ? device::KvType::kF32
+                                                                           : device::KvType::kF16);
+  engine->pool_ = std::make_unique<ThreadPool>(pool);
+  engine->device_ = std::make_unique<device::CpuDevice>(
+      *engine->pool_, device::CpuDeviceOptions{report.isa, options.activations});
+  engine->model_ = std::make_unique<runtime::Model>(runtime::load_model(
+      file, report.context, *engine->device_, *engine->pool_, options.progress));
+  engine->tokenizer_ = std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(file));
+  engine->chat_template_ = std::string(file.get_string("tokenizer.chat_template").value_or(""));
+  const int window = std::min(options.window, report.context);
+  engine->forward_ = std::make_unique<runtime::Forward>(*engine->model_, *engine->device_, window);
+
+  report.device = engine->device_->description();
+  report.dense_bytes = engine->model_->dense_bytes();
+  report.expert_bytes = engine->model_->experts.total_bytes();
+  report.kv_bytes_per_position =
+      runtime::SequenceState(*engine->model_, *engine->device_, 16, engine->kv_)
+          .bytes_per_position();
+  report.seconds = watch.seconds();
+  return engine;
+}
+
+Engine::~Engine() = default;
+
+std::unique_ptr<Session> Engine::new_session() {
+  return std::unique_ptr<Session>(new Session(*this));
+}
+
+double Engine::measure_read_bandwidth() { return strata::measure_read_bandwidth(*pool_); }
+
+Session::Session(Engine& engine)
+    : engine_(engine), state_(*engine.model_, *engine.device_, engine.context(), engine.kv_) {}
+
+void Session::check(std::span<const std::int32_t> tokens) const {
+  if (tokens.empty()) fail(ErrorKind::kUsage, "the prompt has no tokens; give at least one");
+  const auto context = static_cast<std::size_t>(engine_.context());
+  if (tokens_.size() + tokens.size() > context) {
+    fail(ErrorKind::kUsage,
+         "{} tokens more do not fit: the context holds {} and has {}; raise it with -c or shorten "
+         "the text",
+         tokens.size(), context, tokens_.size());
+  }
+  for (const std::int32_t t : tokens) {
+    if (t < 0 || t >= engine_.hparams().vocab) {
+      fail(ErrorKind::kUsage, "token id {} is outside the vocabulary of {}", t,
+           engine_.hparams().vocab);
+    }
+  }
+}
+
+std::size_t Session::feed(std::span<const std::int32_t> tokens,
+                          const std::function<bool(std::size_t done)>& stop) {
+  check(tokens);
+  std::size_t done = 0;
+  while (done < tokens.size()) {
+    if (done > 0 && stop && stop(done)) break;
+    const std::size_t n =
+        std::min(tokens.size() - done, static_cast<std::size_t>(engine_.max_window()));
+    window_.clear();
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool last = done + i + 1 == tokens.size();
+      window_.push_back(
+          {tokens[done + i], static_cast<std::int32_t>(tokens_.size() + i), &state_, last});
+    }
+    const device::Rows logits = engine_.run(window_);
+    logits_.clear();
+    if (logits.count > 0) logits_.assign(logits.data, logits.data + engine_.hparams().vocab);
+    const auto fed = tokens.subspan(done, n);
+    tokens_.insert(tokens_.end(), fed.begin(), fed.end());
+    done += n;
+  }
+  return done;
+}
+
+void Session::score(
+    std::span<const std::int32_t> tokens,
+    const std::function<void(std::size_t index, std::span<const float> logits)>& row) {
+  check(tokens);
+  // Logits of a whole window at once would be large with big vocabularies: 64 rows at a time.
+  constexpr std::size_t kRows = 64;
+  const std::size_t most = std::min(kRows, static_cast<std::size_t>(engine_.max_window()));
+  for (std::size_t done = 0; done < tokens.size();) {
+    const std::size_t n = std::min(tokens.size() - done, most);
+    window_.clear();
+    for (std::size_t i = 0; i < n; ++i) {
+      window_.push_back(
+          {tokens[done + i], static_cast<std::int32_t>(tokens_.size() + i), &state_, true});
+    }
+    const device::Rows logits = engine_.run(window_);
+    const auto vocab = static_cast<std::size_t>(engine_.hparams().vocab);
+    for (std::size_t i = 0; i < n; ++i) row(done + i, {logits.row(static_cast<int>(i)), vocab});
+    logits_.assign(logits.row(logits.count - 1), logits.row(logits.count - 1) + vocab);
+    const auto fed = tokens.subspan(done, n);
+    tokens_.insert(tokens_.end(), fed.begin(), fed.end());
+    done += n;
+  }
+}
+
+std::int32_t Session::sample(runtime::Sampler& sampler) const {
+  if (logits_.empty())
+    fail(ErrorKind::kUsage, "there are no logits to sample from: feed a token first");
+  return sampler.sample(logits_, tokens_.size());
+}
+
+void Session::truncate(std::size_t length) {
+  if (length >= tokens_.size()) return;
+  tokens_.resize(length);
+  logits_.clear();
+}
+
+std::size_t Session::common_prefix(std::span<const std::int32_t> tokens) const noexcept {
+  const auto [mine, theirs] = std::ranges::mismatch(tokens_, tokens);
+  return static_cast<std::size_t>(mine - tokens_.begin());
+}
+
+}  // namespace strata

@@ -1,0 +1,242 @@
+#include "strata/runtime/forward.hpp"
+
+#include "strata/base/clock.hpp"
+
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+namespace strata::runtime {
+namespace {
+
+using device::KvLayer;
+using device::Rows;
+
+std::int64_t round_up(std::int64_t n) {
+  return (n + quant::kGroupRows - 1) / quant::kGroupRows * quant::kGroupRows;
+}
+
+// Adds the time until its end to a part.
+class PartTimer {
+ public:
+  PartTimer(Stats& stats, Part part) : seconds_(stats.of(part).seconds) {}
+  ~PartTimer() { seconds_ += watch_.seconds(); }
+  PartTimer(const PartTimer&) = delete;
+  PartTimer& operator=(const PartTimer&) = delete;
+
+ private:
+  double& seconds_;
+  Stopwatch watch_;
+};
+
+}  // namespace
+
+SequenceState::SequenceState(const Model& model, device::Device& device, int capacity,
+                             device::KvType type)
+    : capacity_(static_cast<int>(round_up(capacity))), type_(type) {
+  const std::size_t row = static_cast<std::size_t>(model.h.kv_heads) *
+                          static_cast<std::size_t>(model.h.head_dim) * device::cell_bytes(type);
+  const auto layers = static_cast<std::size_t>(model.h.layers);
+  layer_bytes_ = row * static_cast<std::size_t>(capacity_);
+  position_bytes_ = layers * 2 * row;
+  memory_ = device.allocate(layers * 2 * layer_bytes_);
+}
+
+KvLayer SequenceState::layer(int index) const noexcept {
+  std::byte* keys = memory_->data() + static_cast<std::size_t>(index) * 2 * layer_bytes_;
+  return {keys, keys + layer_bytes_, type_, capacity_};
+}
+
+Forward::Forward(const Model& model, device::Device& device, int max_window)
+    : model_(model), device_(device), dispatch_(model.h.experts), max_window_(max_window) {
+  const model::HParams& h = model.h;
+  const auto make = [&](std::int64_t width) {
+    return device.allocate(sizeof(float) * static_cast<std::size_t>(width) *
+                           static_cast<std::size_t>(max_window));
+  };
+  x_ = make(h.embd);
+  norm_ = make(h.embd);
+  q_ = make(static_cast<std::int64_t>(h.heads) * h.head_dim);
+  k_ = make(static_cast<std::int64_t>(h.kv_heads) * h.head_dim);
+  v_ = make(static_cast<std::int64_t>(h.kv_heads) * h.head_dim);
+  attn_ = make(static_cast<std::int64_t>(h.heads) * h.head_dim);
+  router_ = make(round_up(h.experts));
+  parts_ = make(static_cast<std::int64_t>(h.experts_used) * round_up(h.embd));
+  ids_ = make(h.experts_used);
+  weights_ = make(h.experts_used);
+}
+
+Rows Forward::rows(const std::unique_ptr<device::Memory>& memory, int count,
+                   std::int64_t width) const noexcept {
+  return {reinterpret_cast<float*>(memory->data()), count, width};
+}
+
+void Forward::count_bytes(Part part, std::span<const device::Linear* const> weights) {
+  for (const device::Linear* w : weights) stats_.of(part).bytes += w->matrix.bytes();
+}
+
+Rows Forward::run(std::span<const WindowToken> window) {
+  assert(!window.empty() && static_cast<int>(window.size()) <= max_window_);
+  const Stopwatch watch;
+  const model::HParams& h = model_.h;
+  count_ = static_cast<int>(window.size());
+  int wanted = 0;
+  tokens_.clear();
+  for (const WindowToken& t : window) {
+    tokens_.push_back(t.token);
+    wanted += t.wants_logits ? 1 : 0;
+  }
+  {
+    const PartTimer timer(stats_, Part::kOther);
+    device_.embed(model_.token_embd, tokens_, rows(x_, count_, h.embd));
+  }
+  for (int layer = 0; layer < h.layers; ++layer) {
+    const bool last = layer + 1 == h.layers;
+    attention_block(layer, window, last);
+    if (count_ > 0) expert_block(layer);
+  }
+  ++stats_.windows;
+  stats_.tokens += window.size();
+
+  if (wanted > logits_rows_) {
+    logits_rows_ = wanted;
+    logits_ = device_.allocate(sizeof(float) * static_cast<std::size_t>(round_up(h.vocab)) *
+                               static_cast<std::size_t>(wanted));
+  }
+  Rows logits{};
+  if (wanted > 0) {
+    const PartTimer timer(stats_, Part::kHead);
+    logits = rows(logits_, wanted, round_up(h.vocab));
+    const Rows norm = rows(norm_, count_, h.embd);
+    device_.rms_norm(rows(x_, count_, h.embd), model_.output_norm.data(), h.norm_eps, norm);
+    const device::LinearOutput head[] = {{&model_.head, logits}};
+    device_.linear(norm, head);
+    const device::Linear* const weights[] = {&model_.head};
+    count_bytes(Part::kHead, weights);
+  }
+  stats_.seconds += watch.seconds();
+  return logits;
+}
+
+// x += output(attention(norm(x))). In the last layer only the rows whose logits are wanted go on
+// past the cache.
+void Forward::attention_block(int layer, std::span<const WindowToken> window, bool last) {
+  const model::HParams& h = model_.h;
+  const Layer& w = model_.layers[static_cast<std::size_t>(layer)];
+  const Rows norm = rows(norm_, count_, h.embd);
+  Rows q = rows(q_, count_, static_cast<std::int64_t>(h.heads) * h.head_dim);
+  const Rows k = rows(k_, count_, static_cast<std::int64_t>(h.kv_heads) * h.head_dim);
+  const Rows v = rows(v_, count_, k.width);
+  places_.clear();
+  for (const WindowToken& t : window) places_.push_back({t.sequence->layer(layer), t.position});
+  {
+    const PartTimer timer(stats_, Part::kOther);
+    device_.rms_norm(rows(x_, count_, h.embd), w.attn_norm.data(), h.norm_eps, norm);
+  }
+  {
+    const PartTimer timer(stats_, Part::kDense);
+    const device::LinearOutput outputs[] = {{&w.q, q}, {&w.k, k}, {&w.v, v}};
+    device_.linear(norm, outputs);
+    const device::Linear* const weights[] = {&w.q, &w.k, &w.v};
+    count_bytes(Part::kDense, weights);
+  }
+  const device::AttentionShape shape{h.heads, h.kv_heads, h.head_dim,
+                                     1.0f / std::sqrt(static_cast<float>(h.head_dim))};
+  {
+    const PartTimer timer(stats_, Part::kOther);
+    if (w.q_norm.memory) {
+      const Rows q_heads{q.data, count_ * h.heads, h.head_dim};
+      const Rows k_heads{k.data, count_ * h.kv_heads, h.head_dim};
+      device_.rms_norm(q_heads, w.q_norm.data(), h.norm_eps, q_heads);
+      device_.rms_norm(k_heads, w.k_norm.data(), h.norm_eps, k_heads);
+    }
+    const device::Rope rope{reinterpret_cast<const float*>(model_.rope_table->data()), h.n_rot,
+                            h.arch->rope == model::RopeKind::kHalves};
+    device_.rope(q, h.head_dim, places_, rope);
+    device_.rope(k, h.head_dim, places_, rope);
+    device_.kv_append(k, v, places_, shape);
+  }
+  if (last) {
+    keep_only_wanted(window);
+    q.count = count_;
+    if (count_ == 0) return;
+  }
+  const Rows attn = rows(attn_, count_, q.width);
+  {
+    const PartTimer timer(stats_, Part::kAttention);
+    device_.attention(q, places_, shape, attn);
+    for (std::size_t t = 0; t < places_.size();
+         ++t) {  // each sequence's past is read once a window
+      const bool ends =
+          t + 1 == places_.size() || places_[t + 1].cache.keys != places_[t].cache.keys;
+      if (ends) {
+        stats_.of(Part::kAttention).bytes += static_cast<std::uint64_t>(places_[t].position + 1) *
+                                             2 * device::cell_bytes(places_[t].cache.type) *
+                                             static_cast<std::uint64_t>(k.width);
+      }
+    }
+  }
+  const PartTimer timer(stats_, Part::kDense);
+  const device::LinearOutput outputs[] = {{&w.output, rows(x_, count_, h.embd), true}};
+  device_.linear(attn, outputs);
+  const device::Linear* const weights[] = {&w.output};
+  count_bytes(Part::kDense, weights);
+}
+
+// Moves the rows that want logits to the front of x and q, and their places with them.
+void Forward::keep_only_wanted(std::span<const WindowToken> window) {
+  const model::HParams& h = model_.h;
+  const Rows x = rows(x_, count_, h.embd);
+  const Rows q = rows(q_, count_, static_cast<std::int64_t>(h.heads) * h.head_dim);
+  int kept = 0;
+  for (int t = 0; t < count_; ++t) {
+    if (!window[static_cast<std::size_t>(t)].wants_logits) continue;
+    if (kept != t) {
+      std::memcpy(x.row(kept), x.row(t), sizeof(float) * static_cast<std::size_t>(x.width));
+      std::memcpy(q.row(kept), q.row(t), sizeof(float) * static_cast<std::size_t>(q.width));
+      places_[static_cast<std::size_t>(kept)] = places_[static_cast<std::size_t>(t)];
+    }
+    ++kept;
+  }
+  count_ = kept;
+  places_.resize(static_cast<std::size_t>(kept));
+}
+
+// x += sum of the chosen experts' outputs of norm(x), by the router's weights.
+void Forward::expert_block(int layer) {
+  const model::HParams& h = model_.h;
+  const Layer& w = model_.layers[static_cast<std::size_t>(layer)];
+  const Rows x = rows(x_, count_, h.embd);
+  const Rows norm = rows(norm_, count_, h.embd);
+  const Rows logits = rows(router_, count_, round_up(h.experts));
+  const Rows parts = rows(parts_, count_ * h.experts_used, h.embd);
+  auto* ids = reinterpret_cast<std::int32_t*>(ids_->data());
+  auto* weights = reinterpret_cast<float*>(weights_->data());
+  {
+    const PartTimer timer(stats_, Part::kOther);
+    device_.rms_norm(x, w.ffn_norm.data(), h.norm_eps, norm);
+  }
+  {
+    const PartTimer timer(stats_, Part::kDense);
+    const device::LinearOutput outputs[] = {{&w.router, logits}};
+    device_.linear(norm, outputs);
+    const device::Linear* const router[] = {&w.router};
+    count_bytes(Part::kDense, router);
+  }
+  std::span<const device::ExpertWork> work;
+  {
+    const PartTimer timer(stats_, Part::kOther);
+    device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
+    work = dispatch_.plan(model_.experts, layer,
+                          {ids, static_cast<std::size_t>(count_ * h.experts_used)}, h.experts_used);
+  }
+  {
+    const PartTimer timer(stats_, Part::kExperts);
+    device_.experts(norm, model_.experts.layout(layer), work, parts);
+    stats_.of(Part::kExperts).bytes += work.size() * model_.experts.layout(layer).bytes();
+  }
+  const PartTimer timer(stats_, Part::kOther);
+  device_.combine(parts, weights, h.experts_used, x);
+}
+
+}  // namespace strata::runtime
