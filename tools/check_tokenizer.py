@@ -117,9 +117,47 @@ def gguf_string(text):
     return struct.pack("<Q", len(data)) + data
 
 
+def gguf_key(name, kind, payload):
+    return gguf_string(name) + struct.pack("<i", kind) + payload
+
+
+def gguf_array(name, kind, items):
+    return gguf_key(name, 9, struct.pack("<iQ", kind, len(items)) + b"".join(items))
+
+
+def bpe_keys(tokenizer, rows):
+    merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
+    regexes = split_regexes(tokenizer["pre_tokenizer"])
+    names = [row["names"][0] for row in rows if row["patterns"] == regexes]
+    if not names:
+        sys.exit(f"no pre-tokenizer of the table has {regexes}")
+    return [
+        gguf_key("tokenizer.ggml.model", 8, gguf_string("gpt2")),
+        gguf_key("tokenizer.ggml.pre", 8, gguf_string(names[0])),
+        gguf_array("tokenizer.ggml.merges", 8, [gguf_string(text) for text in merges]),
+    ]
+
+
+def spm_keys(tokenizer, tokens):
+    """Scores in the order of the merges; characters, which nothing merges into, score lowest."""
+    rank = {}
+    for merge in tokenizer["model"]["merges"]:
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        rank.setdefault(left + right, len(rank))
+    prefix = "Prepend" in json.dumps(tokenizer["normalizer"])
+    return [
+        gguf_key("tokenizer.ggml.model", 8, gguf_string("llama")),
+        gguf_key("tokenizer.ggml.add_space_prefix", 7, struct.pack("<?", prefix)),
+        gguf_key("tokenizer.ggml.add_bos_token", 7, struct.pack("<?", False)),
+        gguf_array("tokenizer.ggml.scores", 6,
+                   [struct.pack("<f", -float(rank.get(token, len(rank)))) for token in tokens]),
+    ]
+
+
 def write_vocab_gguf(tokenizer, rows, path):
-    """A GGUF without tensors: the tokenizer.ggml.* keys of a byte-level BPE tokenizer.json."""
-    vocab = dict(tokenizer["model"]["vocab"])
+    """A GGUF without tensors: the tokenizer.ggml.* keys that a converter would make of a BPE tokenizer.json."""
+    model = tokenizer["model"]
+    vocab = dict(model["vocab"])
     types = {}
     for token in tokenizer["added_tokens"]:
         vocab[token["content"]] = token["id"]
@@ -128,26 +166,17 @@ def write_vocab_gguf(tokenizer, rows, path):
     for text, index in vocab.items():
         tokens[index] = text
     known = set(vocab.values())
-    merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
-    regexes = split_regexes(tokenizer["pre_tokenizer"])
-    names = [row["names"][0] for row in rows if row["patterns"] == regexes]
-    if not names:
-        sys.exit(f"no pre-tokenizer of the table has {regexes}")
-
-    def key(name, kind, payload):
-        return gguf_string(name) + struct.pack("<i", kind) + payload
-
-    def array(name, kind, items):
-        return key(name, 9, struct.pack("<iQ", kind, len(items)) + b"".join(items))
-
-    pairs = [
-        key("general.architecture", 8, gguf_string("vocabulary")),
-        key("tokenizer.ggml.model", 8, gguf_string("gpt2")),
-        key("tokenizer.ggml.pre", 8, gguf_string(names[0])),
-        array("tokenizer.ggml.tokens", 8, [gguf_string(text) for text in tokens]),
-        array("tokenizer.ggml.token_type", 5,
-              [struct.pack("<i", types.get(i, 1 if i in known else 5)) for i in range(len(tokens))]),
-        array("tokenizer.ggml.merges", 8, [gguf_string(text) for text in merges]),
+    if model["byte_fallback"]:
+        types.update({vocab[f"<0x{byte:02X}>"]: 6 for byte in range(256)})
+        types[vocab[model["unk_token"]]] = 2
+        special = spm_keys(tokenizer, tokens)
+    else:
+        special = bpe_keys(tokenizer, rows)
+    pairs = special + [
+        gguf_key("general.architecture", 8, gguf_string("vocabulary")),
+        gguf_array("tokenizer.ggml.tokens", 8, [gguf_string(text) for text in tokens]),
+        gguf_array("tokenizer.ggml.token_type", 5,
+                   [struct.pack("<i", types.get(i, 1 if i in known else 5)) for i in range(len(tokens))]),
     ]
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<Iqq", 3, 0, len(pairs)) + b"".join(pairs))
@@ -261,7 +290,8 @@ def write_vectors(args):
     for spec in args.tokenizers:
         name, path, _ = parse_named(spec)
         write_lines(os.path.join(args.folder, f"random.{name}.ids.jsonl"), hf_ids(load_json(path), strings))
-    few = strings[:150]
+    with open(os.path.join(args.folder, "qwen2.inp"), encoding="utf-8", newline="") as file:
+        few = strings[:150] + file.read().split("\n__ggml_vocab_test__\n")
     sizes = {row["names"][0]: [[len(piece.encode()) for piece in pieces] for pieces in hf_pieces(row["patterns"], few)]
              for row in table_rows(args.program)}
     write_lines(os.path.join(args.folder, "random.splits.jsonl"),

@@ -22,7 +22,7 @@ namespace strata::text {
 struct TokenizerOptions {
   // Bring text to Unicode normalisation form C first; nullopt: as the pre-tokenizer's row says.
   // GGUF cannot say.
-  std::optional<bool> nfc;
+  std::optional<bool> nfc = std::nullopt;
 };
 
 struct EncodeOptions {
@@ -30,8 +30,8 @@ struct EncodeOptions {
   // wrote itself: a user's text could forge a turn. Tokens of type user-defined are recognised
   // always.
   bool parse_special = false;
-  std::optional<bool> add_bos;  // nullopt: as the file says
-  std::optional<bool> add_eos;
+  std::optional<bool> add_bos = std::nullopt;  // as the file says
+  std::optional<bool> add_eos = std::nullopt;
 };
 
 // A stretch of a longer text, for prompts that mix an application's template with users' words.
