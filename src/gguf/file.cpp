@@ -21,8 +21,9 @@ std::optional<std::int64_t> shard_int(const Shard& shard, std::string_view key) 
     if (entry.key != key) continue;
     if (const auto* s = std::get_if<std::int64_t>(&entry.value)) return *s;
     const auto* u = std::get_if<std::uint64_t>(&entry.value);
-    if (u != nullptr && *u <= std::numeric_limits<std::int64_t>::max())
+    if (u != nullptr && *u <= std::numeric_limits<std::int64_t>::max()) {
       return static_cast<std::int64_t>(*u);
+    }
     fail(ErrorKind::kInput, "{}: byte {}: {} is no 64-bit integer but {}", shard.name,
          shard.metadata_at[i], key, entry.type_name);
   }
@@ -122,13 +123,13 @@ File File::open(const std::filesystem::path& path) {
   return file;
 }
 
-File File::from_bytes(std::span<const ShardBytes> sources) {
-  std::vector<Shard> shards;
-  for (const ShardBytes& source : sources) {
-    shards.push_back(parse_shard(source.name, source.bytes, static_cast<int>(shards.size())));
+File File::from_bytes(std::span<const ShardBytes> shards) {
+  std::vector<Shard> parsed;
+  for (const ShardBytes& shard : shards) {
+    parsed.push_back(parse_shard(shard.name, shard.bytes, static_cast<int>(parsed.size())));
   }
-  File file = assemble(shards);
-  file.path_ = sources.front().name;
+  File file = assemble(parsed);
+  file.path_ = shards.front().name;
   return file;
 }
 

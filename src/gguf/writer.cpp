@@ -78,8 +78,9 @@ void Writer::begin_entry(std::string_view key, std::uint32_t type) {
     fail(ErrorKind::kUsage, "the metadata key {} is written from the WriterOptions",
          in_quotes(key));
   }
-  if (!keys_.emplace(key).second)
+  if (!keys_.emplace(key).second) {
     fail(ErrorKind::kUsage, "the metadata key {} was added before", in_quotes(key));
+  }
   put_text(metadata_, key);
   put(metadata_, type);
   ++metadata_count_;
@@ -138,17 +139,19 @@ bool Writer::copy_as(const KeyValue& entry) {
 
 void Writer::add(const KeyValue& entry) {
   if (const auto* text = std::get_if<std::string_view>(&entry.value)) return add(entry.key, *text);
-  if (const auto* texts = std::get_if<StringArray>(&entry.value))
+  if (const auto* texts = std::get_if<StringArray>(&entry.value)) {
     return add_array(entry.key, *texts);
+  }
   const bool known = copy_as<bool>(entry) || copy_as<std::uint8_t>(entry) ||
                      copy_as<std::int8_t>(entry) || copy_as<std::uint16_t>(entry) ||
                      copy_as<std::int16_t>(entry) || copy_as<std::uint32_t>(entry) ||
                      copy_as<std::int32_t>(entry) || copy_as<std::uint64_t>(entry) ||
                      copy_as<std::int64_t>(entry) || copy_as<float>(entry) ||
                      copy_as<double>(entry);
-  if (!known)
+  if (!known) {
     fail(ErrorKind::kUsage, "metadata key {}: no type is called {}", in_quotes(entry.key),
          entry.type_name);
+  }
 }
 
 // ---- tensors ----
@@ -176,8 +179,8 @@ void Writer::add_any_tensor(Tensor tensor) {
   const auto bytes = tensor_bytes(tensor.type, tensor.ne);
   if (!bytes) {
     fail(ErrorKind::kUsage,
-         "tensor {}: {} elements a row of {} is no whole number of blocks, or a dimension is below "
-         "1",
+         "tensor {}: a row of {} elements is no whole number of {} blocks, or a dimension is no "
+         "positive number",
          in_quotes(name), tensor.ne[0], traits(tensor.type).name);
   }
   if (tensor.bytes != *bytes) {
@@ -190,8 +193,9 @@ void Writer::add_any_tensor(Tensor tensor) {
     fail(ErrorKind::kUsage, "with tensor {} the file would take more than 2^62 bytes",
          in_quotes(name));
   }
-  if (!tensor_names_.insert(name).second)
+  if (!tensor_names_.insert(name).second) {
     fail(ErrorKind::kUsage, "tensor {} was added before", in_quotes(name));
+  }
   total_bytes_ += *bytes;
   tensors_.push_back(std::move(tensor));
 }
@@ -257,22 +261,27 @@ Writer::ShardPlan Writer::empty_shard(std::size_t first, std::size_t number,
 std::vector<Writer::ShardPlan> Writer::plan() const {
   ShardPlan whole = empty_shard(0, 0, 1);
   while (whole.last < tensors_.size()) append(whole);
+  if (whole.header_bytes > kMaxHeaderBytes) {
+    fail(ErrorKind::kUsage, "the metadata and tensor list take {} bytes, expected at most {}",
+         whole.header_bytes, kMaxHeaderBytes);
+  }
   const std::uint64_t limit = options_.max_shard_bytes;
   if (limit == 0 || file_bytes(whole) <= limit) return {whole};
 
   std::vector<ShardPlan> shards;
   for (std::size_t next = 0; next < tensors_.size(); next = shards.back().last) {
-    shards.push_back(
-        empty_shard(next, shards.size(), 2));  // any number of shards takes the same bytes
-    for (ShardPlan grown = shards.back(); grown.last < tensors_.size(); shards.back() = grown) {
+    // The keys of a split take the same bytes for any number of shards.
+    shards.push_back(empty_shard(next, shards.size(), 2));
+    while (shards.back().last < tensors_.size()) {
+      ShardPlan grown = shards.back();
       append(grown);
       if (file_bytes(grown) > limit) break;
+      shards.back() = grown;
     }
     if (shards.back().first == shards.back().last) {
-      fail(
-          ErrorKind::kUsage,
-          "a file of at most {} bytes has no room for {} bytes of header and tensor {} of {} bytes",
-          limit, shards.back().header_bytes, in_quotes(tensors_[next].name), tensors_[next].bytes);
+      fail(ErrorKind::kUsage,
+           "a file of at most {} bytes has no room for {} bytes of header and tensor {} of {}",
+           limit, shards.back().header_bytes, in_quotes(tensors_[next].name), tensors_[next].bytes);
     }
   }
   if (shards.size() < 2 || shards.size() > std::numeric_limits<std::uint16_t>::max()) {
@@ -346,8 +355,9 @@ std::vector<std::filesystem::path> Writer::write(const std::filesystem::path& pa
   for (std::size_t i = 0; i < shards.size(); ++i) {
     files.emplace_back(paths[i], file_bytes(shards[i]));
     files.back().write(header(shards[i], i, shards.size()));
-    for (std::size_t t = shards[i].first; t < shards[i].last; ++t)
+    for (std::size_t t = shards[i].first; t < shards[i].last; ++t) {
       write_tensor(files.back(), tensors_[t], chunk);
+    }
     files.back().finish();
   }
   // The first shard, by which a model is opened, comes last.

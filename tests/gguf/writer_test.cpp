@@ -256,8 +256,9 @@ TEST_F(WriterTest, RefusesWhatTheReaderWould) {
   EXPECT_EQ(tensor_error("u", Type::kI8, {2, 2, 2, 2, 4}),
             "tensor 'u' has 5 dimensions, expected 1 to 4");
   EXPECT_THAT(tensor_error("u", Type::kQ4_0, {33}),
-              HasSubstr("tensor 'u': 33 elements a row of Q4_0 is no whole"));
-  EXPECT_THAT(tensor_error("u", Type::kI8, {64, 0}), HasSubstr("a dimension is below 1"));
+              HasSubstr("tensor 'u': a row of 33 elements is no whole number of Q4_0 blocks"));
+  EXPECT_THAT(tensor_error("u", Type::kI8, {64, 0}),
+              HasSubstr("a dimension is no positive number"));
   EXPECT_EQ(tensor_error("u", Type::kI8, {63}), "tensor 'u' has 64 bytes of data, expected 63");
   const std::vector<std::int64_t> giant = {std::int64_t{1} << 61};
   const Writer::Fill none = [](std::uint64_t, std::span<std::byte>) {};
@@ -270,6 +271,14 @@ TEST_F(WriterTest, RefusesWhatTheReaderWould) {
               HasSubstr("GGUF version 1 cannot be written"));
   EXPECT_THAT(usage_error([] { Writer({.alignment = 48}); }),
               HasSubstr("the alignment 48 is no power of two"));
+}
+
+TEST_F(WriterTest, RefusesAHeaderTooLargeForTheReader) {
+  Writer writer;
+  const std::vector<std::uint8_t> values(std::size_t{64} << 20);
+  for (const char* key : {"a", "b", "c", "d"}) writer.add_array(key, values);
+  EXPECT_THAT(usage_error([&] { writer.write(folder_ / "m.gguf"); }),
+              HasSubstr("the metadata and tensor list take 268435580 bytes, expected at most"));
 }
 
 // ---- shards ----
