@@ -121,8 +121,7 @@ def carry_out(context: Context) -> int:
         cuda, reason = choose_cuda(options, context.machine)
         console.say(f"CUDA:     {'on' if cuda else 'off'} ({reason})")
     for preset in presets_of(options):
-        only_program = preset == "release" and not (options.test or options.build)
-        build(context, preset, ["strata"] if only_program else [])
+        build(context, preset)
         run_tests(context, preset)
     if not summarise(context, time.monotonic() - start):
         return 1

@@ -483,6 +483,17 @@ class TestsTest(SetupTest):
         self.assertEqual([command[2] for command in machine.ran("--preset")], ["debug", "tsan"])
         self.assertIn("C++ with thread sanitizer: 2 passed", text)
 
+    def test_builds_only_what_a_preset_needs(self):
+        for name in ("base/a_test.cpp", "text/b_test.cpp", "fuzz/gguf_fuzz.cpp"):
+            path = self.root / "tests" / name
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+        machine, options = self.machine(), setup.parse_options(["--sanitize", "--fuzz", "1"])
+        targets = {p: building.targets_of(options, machine, p) for p in ("debug", "tsan", "fuzz")}
+        self.assertEqual(
+            targets, {"debug": [], "tsan": ["strata_base_tests"], "fuzz": ["gguf_fuzz"]}
+        )
+
     def test_fuzzing_needs_clang_and_reports_each_fuzzer(self):
         machine = self.machine()
         status, text = self.run_setup(machine, "--fuzz", "5")

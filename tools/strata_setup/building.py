@@ -11,6 +11,9 @@ import time
 
 from .system import Context, Machine, SetupError
 
+# The layers that start threads: only their tests can tell ThreadSanitizer anything.
+THREADED_LAYERS = ("base", "quant", "device", "core", "runtime", "serve")
+
 
 def choose_cuda(options: argparse.Namespace, machine: Machine) -> tuple[bool, str]:
     """Whether to build the CUDA device, and why."""
@@ -25,6 +28,19 @@ def presets_of(options: argparse.Namespace) -> list[str]:
     presets = ["release"] if options.run or options.build or options.test else []
     presets += ["debug", "tsan"] if options.sanitize else []
     return presets + (["fuzz"] if options.fuzz else [])
+
+
+def targets_of(options: argparse.Namespace, machine: Machine, preset: str) -> list[str]:
+    """What to build of a preset; nothing stands for everything."""
+    tests = machine.root / "tests"
+    if preset == "release" and not (options.test or options.build):
+        return ["strata"]
+    if preset == "tsan":
+        threaded = [layer for layer in THREADED_LAYERS if list((tests / layer).glob("*_test.cpp"))]
+        return [f"strata_{layer}_tests" for layer in threaded]
+    if preset == "fuzz":
+        return sorted(path.stem for path in (tests / "fuzz").glob("*_fuzz.cpp"))
+    return []
 
 
 def configure(context: Context, preset: str) -> None:
@@ -60,8 +76,7 @@ def compile_errors(lines: list[str]) -> list[str]:
     return (errors or block)[:15]
 
 
-def build(context: Context, preset: str, targets: list[str]) -> None:
-    """Configures and compiles; targets: those of CMake, none for all."""
+def build(context: Context, preset: str) -> None:
     configure(context, preset)
     console, start = context.console, time.monotonic()
 
@@ -73,6 +88,7 @@ def build(context: Context, preset: str, targets: list[str]) -> None:
             console.progress(f"Build:    {preset} {done}/{total} ({100 * done // total} %)  {what}")
 
     command = ["cmake", "--build", f"build/{preset}", "--parallel", str(context.jobs)]
+    targets = targets_of(context.options, context.machine, preset)
     command += ["--target", *targets] if targets else []
     # Tests run during the build too: CTest asks them for their names.
     status, lines = context.run(
