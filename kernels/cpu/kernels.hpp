@@ -41,13 +41,13 @@ using DotFunction = void (*)(const DotArgs&);
 // Attention of `queries` query rows that share one KV head over one chunk of positions; see
 // attention_inl.hpp.
 struct AttentionChunkArgs {
-  const float* const* q;   // [queries] rows of head_dim floats, RoPE applied
-  const int* visible;      // [queries] positions of the chunk each may see, 1..positions
-  int queries;             // 1..kMaxQueries
-  int positions;           // max of visible; at most kAttentionChunk
-  int head_dim;            // a multiple of 16
-  const void* k;  // [positions/16][head_dim][16] cells
-  const void* v;  // [positions][head_dim] cells
+  const float* const* q;  // [queries] rows of head_dim floats, RoPE applied
+  const int* visible;     // [queries] positions of the chunk each may see, 1..positions
+  int queries;            // 1..kMaxQueries
+  int positions;          // max of visible; at most kAttentionChunk
+  int head_dim;           // a multiple of 16
+  const void* k;          // [positions/16][head_dim][16] cells
+  const void* v;          // [positions][head_dim] cells
   float scale;
   float* scores;  // scratch: queries * kAttentionChunk floats
   float* max;     // [queries] out: the chunk's largest score
@@ -73,12 +73,12 @@ struct Kernels {
   // sines. neox: pairs (j, j + n_rot/2); otherwise pairs (2j, 2j+1).
   void (*rope)(float* head, const float* cos_sin, int n_rot, bool neox);
   // SwiGLU of 32 hidden units of `tokens` tokens, quantised into block `block` of their panel:
-  // silu(gate) * up. gate, up: [tokens][32]
-  void (*swiglu_quantize)(const float* gate, const float* up, int tokens, std::byte* panel,
-                          std::int64_t block);
+  // silu(gate) * up. gate, up: [tokens] rows of 32, `stride` floats apart.
+  void (*swiglu_quantize)(const float* gate, const float* up, std::int64_t stride, int tokens,
+                          std::byte* panel, std::int64_t block);
   // The same, kept as floats in a float panel.
-  void (*swiglu_f32)(const float* gate, const float* up, int tokens, float* panel,
-                     std::int64_t block);
+  void (*swiglu_f32)(const float* gate, const float* up, std::int64_t stride, int tokens,
+                     float* panel, std::int64_t block);
   // probabilities[i] = exp(x[i] - max) / sum; n need not be a multiple of 16.
   void (*softmax)(const float* x, int n, float* probabilities);
   // x[i] += sum over r of weight[r] * parts[r * n + i], r in order.

@@ -84,19 +84,21 @@ void rope(float* head, const float* cos_sin, int n_rot, bool neox) {
   }
 }
 
-void swiglu_quantize(const float* gate, const float* up, int tokens, std::byte* panel, std::int64_t block) {
-  for (int t = 0; t < tokens; ++t) {
-    const F32x16 lo = mul(silu(load(gate + 32 * t)), load(up + 32 * t));
-    const F32x16 hi = mul(silu(load(gate + 32 * t + 16)), load(up + 32 * t + 16));
+void swiglu_quantize(const float* gate, const float* up, std::int64_t stride, int tokens, std::byte* panel,
+                     std::int64_t block) {
+  for (int t = 0; t < tokens; ++t, gate += stride, up += stride) {
+    const F32x16 lo = mul(silu(load(gate)), load(up));
+    const F32x16 hi = mul(silu(load(gate + 16)), load(up + 16));
     quantize_block(lo, hi, panel_codes(panel, block, tokens, t), panel_meta(panel, block, tokens, t));
   }
 }
 
-void swiglu_f32(const float* gate, const float* up, int tokens, float* panel, std::int64_t block) {
-  for (int t = 0; t < tokens; ++t) {
+void swiglu_f32(const float* gate, const float* up, std::int64_t stride, int tokens, float* panel,
+                std::int64_t block) {
+  for (int t = 0; t < tokens; ++t, gate += stride, up += stride) {
     float h[32];
-    store(h, mul(silu(load(gate + 32 * t)), load(up + 32 * t)));
-    store(h + 16, mul(silu(load(gate + 32 * t + 16)), load(up + 32 * t + 16)));
+    store(h, mul(silu(load(gate)), load(up)));
+    store(h + 16, mul(silu(load(gate + 16)), load(up + 16)));
     for (int i = 0; i < 32; ++i) panel[(32 * block + i) * tokens + t] = h[i];
   }
 }

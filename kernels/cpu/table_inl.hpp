@@ -16,8 +16,8 @@
 namespace strata::kernels::STRATA_ISA {
 namespace {
 
-// How far ahead of its use a weight line is asked for: about the latency of memory at one core's share of bandwidth.
-constexpr std::size_t kPrefetchBytes = 2048;
+// How far ahead of its use a weight line is asked for: measured best of 0 to 16384 where one core reads 27 GB/s.
+constexpr std::size_t kPrefetchBytes = 4096;
 
 #include STRATA_SIMD
 

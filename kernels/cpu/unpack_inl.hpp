@@ -39,10 +39,7 @@ struct LegacyFormat {
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* p = group + block * kBytes;
-    prefetch(p + kPrefetchBytes);
-    prefetch(p + kPrefetchBytes + 64);
-    prefetch(p + kPrefetchBytes + 128);
-    prefetch(p + kPrefetchBytes + 192);
+    for (std::size_t i = 0; i < kBytes; i += 64) prefetch(p + kPrefetchBytes + i);
     d.scale[0] = load_half(p);
     p += 32;
     if constexpr (kMin) {

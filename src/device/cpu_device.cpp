@@ -49,6 +49,17 @@ std::unique_ptr<Memory> CpuDevice::upload(Buffer&& host) {
   return std::make_unique<CpuMemory>(std::move(host));
 }
 
+std::int64_t CpuDevice::task_size(std::size_t item_bytes, std::int64_t items,
+                                  std::int64_t most) const noexcept {
+  // Long enough that streaming reads get up to speed, short enough that no thread waits long for
+  // the last task.
+  constexpr std::size_t kTaskBytes = 256 * 1024;
+  constexpr std::int64_t kTasksAThread = 8;
+  const std::int64_t balanced = items / (pool_.size() * kTasksAThread);
+  return std::clamp<std::int64_t>(
+      std::min(balanced, static_cast<std::int64_t>(kTaskBytes / item_bytes)), 1, most);
+}
+
 bool CpuDevice::float_panels(gguf::Type type) const noexcept {
   return activations_ == Activations::kF32 || quant::is_float(type);
 }
@@ -119,7 +130,7 @@ void CpuDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
   const TileCut cut(x.count);
   const int stretches = (cut.tiles() + kTilesOfATask - 1) / kTilesOfATask;
   const std::int64_t chunk =
-      std::clamp<std::int64_t>(groups * stretches / (pool_.size() * 8), 1, 32);
+      task_size(outputs[0].weight->matrix.group_bytes, groups * stretches, groups);
   std::int64_t tasks = 0;
   for (const LinearOutput& o : outputs) tasks += (o.weight->matrix.groups() + chunk - 1) / chunk;
 

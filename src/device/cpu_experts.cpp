@@ -119,30 +119,47 @@ void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<con
 
 // Phase one: hidden units in blocks of 32, each quantised for `down` as soon as it is known.
 void CpuDevice::gate_up(const ExpertPlan& plan) {
+  constexpr std::int64_t kMaxSpan = 8;  // blocks a task computes before it looks at them
   const quant::ExpertLayout& layout = plan.layout;
-  const auto blocks = static_cast<std::size_t>(layout.hidden / 32);
+  const std::int64_t blocks = layout.hidden / 32;
+  const std::size_t block_bytes =
+      2 * (layout.gate(nullptr).group_bytes + layout.up(nullptr).group_bytes);
+  const std::int64_t span = task_size(block_bytes, blocks * std::ssize(plan.work), kMaxSpan);
+  const auto spans = static_cast<std::size_t>((blocks + span - 1) / span);
   const DotFunction* gate_dot = dot_table(layout.gate_type);
   const DotFunction* up_dot = dot_table(layout.up_type);
-  pool_.parallel_for(plan.work.size() * blocks, [&](std::size_t index, int) {
-    const std::size_t i = index / blocks;
-    const auto block = static_cast<std::int64_t>(index % blocks);
+  pool_.parallel_for(plan.work.size() * spans, [&](std::size_t index, int) {
+    const std::size_t i = index / spans;
+    const std::int64_t first = static_cast<std::int64_t>(index % spans) * span;
+    const std::int64_t last = std::min(blocks, first + span);
     const quant::PackedMatrix gate = layout.gate(plan.work[i].blob);
     const quant::PackedMatrix up = layout.up(plan.work[i].blob);
     const TileCut cut(static_cast<int>(plan.work[i].tokens.size()));
-    float g[kernels::kMaxTile * 32];
-    float u[kernels::kMaxTile * 32];
-    for (int t = 0; t < cut.tiles(); ++t) {
-      const Tile tile = cut.tile(t);
-      const std::byte* panel = plan.x_panel(i, tile);
-      const int width = kernels::tile_index(tile.tokens);
-      gate_dot[width](
-          {gate.group(2 * block), gate.group_bytes, 2, layout.embd, panel, g, 32, false});
-      up_dot[width]({up.group(2 * block), up.group_bytes, 2, layout.embd, panel, u, 32, false});
-      std::byte* hidden = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
-      if (plan.float_hidden) {
-        kernels_.swiglu_f32(g, u, tile.tokens, reinterpret_cast<float*>(hidden), block);
-      } else {
-        kernels_.swiglu_quantize(g, u, tile.tokens, hidden, block);
+    alignas(64) float g[kernels::kMaxTile * 32 * kMaxSpan];
+    alignas(64) float u[kernels::kMaxTile * 32 * kMaxSpan];
+    // One tile: long streams through gate, then up. Several: each block meets them all while its
+    // weights are near.
+    const std::int64_t step = cut.tiles() == 1 ? last - first : 1;
+    for (std::int64_t block = first; block < last; block += step) {
+      for (int t = 0; t < cut.tiles(); ++t) {
+        const Tile tile = cut.tile(t);
+        const std::byte* panel = plan.x_panel(i, tile);
+        const int width = kernels::tile_index(tile.tokens);
+        const int groups = static_cast<int>(2 * step);
+        gate_dot[width]({gate.group(2 * block), gate.group_bytes, groups, layout.embd, panel, g,
+                         32 * step, false});
+        up_dot[width](
+            {up.group(2 * block), up.group_bytes, groups, layout.embd, panel, u, 32 * step, false});
+        std::byte* hidden = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
+        for (std::int64_t b = 0; b < step; ++b) {
+          if (plan.float_hidden) {
+            kernels_.swiglu_f32(g + 32 * b, u + 32 * b, 32 * step, tile.tokens,
+                                reinterpret_cast<float*>(hidden), block + b);
+          } else {
+            kernels_.swiglu_quantize(g + 32 * b, u + 32 * b, 32 * step, tile.tokens, hidden,
+                                     block + b);
+          }
+        }
       }
     }
   });
@@ -153,10 +170,7 @@ void CpuDevice::down(const ExpertPlan& plan, Rows parts) {
   const quant::ExpertLayout& layout = plan.layout;
   const quant::PackedMatrix shape = layout.down(nullptr);
   const std::int64_t groups = shape.groups();
-  // About 64 KB of weights a task.
-  constexpr std::size_t kTaskBytes = 65536;
-  const auto chunk =
-      static_cast<std::int64_t>(std::clamp<std::size_t>(kTaskBytes / shape.group_bytes, 1, 16));
+  const std::int64_t chunk = task_size(shape.group_bytes, groups * std::ssize(plan.work), groups);
   const auto chunks = static_cast<std::size_t>((groups + chunk - 1) / chunk);
   const DotFunction* dot = dot_table(layout.down_type);
   pool_.parallel_for(plan.work.size() * chunks, [&](std::size_t index, int) {

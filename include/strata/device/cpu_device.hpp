@@ -62,6 +62,10 @@ class CpuDevice final : public Device {
   };
 
   using DotFunction = void (*)(const kernels::DotArgs&);
+  // How many of `items` equal pieces of weights, `item_bytes` each, make one task of the pool; at
+  // most `most`.
+  [[nodiscard]] std::int64_t task_size(std::size_t item_bytes, std::int64_t items,
+                                       std::int64_t most) const noexcept;
   // Do matrices of this type read f32 panels?
   [[nodiscard]] bool float_panels(gguf::Type type) const noexcept;
   // The kernels of a type, by tile width.
