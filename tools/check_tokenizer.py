@@ -1,41 +1,91 @@
 #!/usr/bin/env python3
-"""Compares Strata's tokenizer with Hugging Face `tokenizers` on random Unicode strings (pip install tokenizers).
+"""Compares Strata's tokenizer with Hugging Face `tokenizers` on random Unicode strings.
 
-    check_tokenizer.py ids NAME=TOKENIZER.json[.xz][,MODEL.gguf] ... [--strings N] [--seed S] [--command CMD]
-        Each string through both; without MODEL.gguf a vocabulary-only GGUF is written from the tokenizer.json.
-        CMD reads JSON strings on stdin, one a line, and prints JSON arrays of ids. {model} stands for the GGUF's
-        path and {nfc} for --nfc or --no-nfc, as the tokenizer.json normalises. Default: strata tokenize.
-    check_tokenizer.py splits --command PROGRAM [--strings N]
-        Each row of the table of pre-tokenizers against Hugging Face's engine running the same expressions.
-        PROGRAM is build/*/tests/strata_tokenize_lines.
-    check_tokenizer.py vectors DIR --program PROGRAM NAME=TOKENIZER.json[.xz] ...
+    check_tokenizer.py ids NAME=TOKENIZER.json[.xz][,MODEL.gguf] ... [--strings N] [--seed S]
+                           [--command CMD]
+        Each string through both; without MODEL.gguf a GGUF with only a vocabulary is written from
+        the tokenizer.json. CMD reads JSON strings on stdin, one a line, and prints a JSON array of
+        ids for each. {model} stands for the GGUF's path and {nfc} for --nfc or --no-nfc, as the
+        tokenizer.json normalises. Default: strata tokenize {model} --json-lines {nfc}.
+    check_tokenizer.py splits [--program PROGRAM] [--strings N]
+        Each row of the table of pre-tokenizers against Hugging Face's engine running the same
+        expressions.
+    check_tokenizer.py vectors FOLDER NAME=TOKENIZER.json[.xz] ...
         Writes the regression vectors of tests/data/tokenizer.
 
-Characters that this Python's Unicode version does not assign are left out: what category they have depends on the
-Unicode version of each engine (PCRE2 10.42 has 14, as Python 3.11; run it with that one for a clean comparison).
-Strings that Hugging Face's normaliser, which has Unicode 9, brings to another form C than this Python does are left
-out for the same reason: they have two combining marks of which Unicode 9 does not know one.
+PROGRAM is tests/strata_tokenize_lines of a build. Needs: pip install tokenizers.
+
+Characters that this Python's Unicode version does not assign are left out: what category they have
+depends on the Unicode version of each engine (PCRE2 10.42 has 14, as Python 3.11; use that one for
+a clean comparison). Strings that Hugging Face's normaliser, which has Unicode 9, brings to another
+form C than this Python does are left out for the same reason: they have two combining marks of
+which Unicode 9 does not know one.
 """
+
 import argparse
 import json
 import lzma
 import os
 import random
-import struct
 import subprocess
 import sys
 import tempfile
 import unicodedata
 
-ASCII_WORDS = "the quick brown fox's don't I'LL we've Hello WORLD camelCase snake_case e.g. 3.14 x86_64".split()
-CODE = ["def f(x):\n    return x**2\n", "#include <vector>\r\n", "for (int i=0;i<n;++i) {\n\t", "</div>", "a->b != c;",
-        "SELECT * FROM t WHERE id=10;\n\n", "{\"k\": [1, 2.5e-3, null]}", "    \t    ", "// ----====----\n"]
-SPACES = " \t\n\r\x0b\x0c\x85\xa0\u1680\u180e\u2000\u2003\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff"
-EMOJI = ["\U0001f600", "\U0001f469\u200d\U0001f469\u200d\U0001f467", "\U0001f3f3\ufe0f\u200d\U0001f308", "\u270c\U0001f3fd",
-         "\U0001f1e9\U0001f1ea", "1\ufe0f\u20e3", "\u2705", "\u263a\ufe0f", "\U0001f636\u200d\U0001f32b\ufe0f"]
-MARKS = "\u0300\u0301\u0308\u0327\u0323\u0345\u0591\u05b4\u064b\u0670\u093c\u094d\u09be\u0e34\u0f71\u1dc4\u20d0\u3099"
-SPECIALS = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "<|start|>", "<|channel|>", "<|im_",
-            "<tool_call>", "<|end|>", "<s>", "</s>", "<unk>"]
+import gguf_io
+
+ASCII_WORDS = (
+    "the quick brown fox's don't I'LL we've Hello WORLD camelCase snake_case e.g. 3.14 x86_64"
+).split()
+CODE = [
+    "def f(x):\n    return x**2\n",
+    "#include <vector>\r\n",
+    "for (int i=0;i<n;++i) {\n\t",
+    "</div>",
+    "a->b != c;",
+    "SELECT * FROM t WHERE id=10;\n\n",
+    '{"k": [1, 2.5e-3, null]}',
+    "    \t    ",
+    "// ----====----\n",
+]
+SPACES = (
+    " \t\n\r\x0b\x0c\x85\xa0\u1680\u180e\u2000\u2003\u200a\u200b"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+EMOJI = [
+    "\U0001f600",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+    "\U0001f3f3\ufe0f\u200d\U0001f308",
+    "\u270c\U0001f3fd",
+    "\U0001f1e9\U0001f1ea",
+    "1\ufe0f\u20e3",
+    "\u2705",
+    "\u263a\ufe0f",
+    "\U0001f636\u200d\U0001f32b\ufe0f",
+]
+BASES = "aeAnoq\u0627\u05d0\u0915\uac00\u304b"
+MARKS = (
+    "\u0300\u0301\u0308\u0327\u0323\u0345\u0591\u05b4\u064b\u0670"
+    "\u093c\u094d\u09be\u0e34\u0f71\u1dc4\u20d0\u3099"
+)
+# What a ByteLevel pre-tokenizer does when it is told to use its regex.
+GPT2_REGEX = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
+SPECIALS = [
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<think>",
+    "</think>",
+    "<|start|>",
+    "<|channel|>",
+    "<|im_",
+    "<tool_call>",
+    "<|end|>",
+    "<s>",
+    "</s>",
+    "<unk>",
+]
 
 
 def assigned(draw, count):
@@ -73,7 +123,7 @@ ALPHABETS = [
     lambda rng: chars(rng, 0xF900, 0xFFEF, rng.randint(1, 3)),
     lambda rng: chars(rng, 0x1D400, 0x1D7FF, rng.randint(1, 3)),
     lambda rng: rng.choice(EMOJI),
-    lambda rng: rng.choice("aeAnoq\u0627\u05d0\u0915\uac00\u304b") + "".join(rng.choice(MARKS) for _ in range(rng.randint(1, 4))),
+    lambda rng: rng.choice(BASES) + "".join(rng.choice(MARKS) for _ in range(rng.randint(1, 4))),
     lambda rng: chars(rng, 0x30, 0x39, rng.randint(1, 9)),
     lambda rng: rng.choice("\u00bd\u2163\u0664\u096a\uff13\u3007\u00b2"),
     lambda rng: chars(rng, 0x00, 0x1F, rng.randint(1, 4)),
@@ -81,7 +131,8 @@ ALPHABETS = [
     lambda rng: rng.choice(" \n") * rng.randint(1, 12),
     lambda rng: rng.choice(CODE),
     lambda rng: rng.choice(SPECIALS),
-    lambda rng: rng.choice("'\u2019") + rng.choice(["s", "S", "t", "RE", "ve", "m", "Ll", "d", "\u017f", "x"]),
+    lambda rng: rng.choice("'\u2019")
+    + rng.choice(["s", "S", "t", "RE", "ve", "m", "Ll", "d", "\u017f", "x"]),
     lambda rng: any_chars(rng, rng.randint(1, 4)),
 ]
 
@@ -108,78 +159,66 @@ def split_regexes(spec):
     parts = spec["pretokenizers"] if spec["type"] == "Sequence" else [spec]
     regexes = [part["pattern"]["Regex"] for part in parts if part["type"] == "Split"]
     if any(part["type"] == "ByteLevel" and part.get("use_regex", True) for part in parts):
-        regexes.append(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+        regexes.append(GPT2_REGEX)
     return regexes
 
 
-def gguf_string(text):
-    data = text.encode("utf-8")
-    return struct.pack("<Q", len(data)) + data
-
-
-def gguf_key(name, kind, payload):
-    return gguf_string(name) + struct.pack("<i", kind) + payload
-
-
-def gguf_array(name, kind, items):
-    return gguf_key(name, 9, struct.pack("<iQ", kind, len(items)) + b"".join(items))
-
-
-def bpe_keys(tokenizer, rows):
+def bpe_entries(tokenizer, rows):
     merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
     regexes = split_regexes(tokenizer["pre_tokenizer"])
     names = [row["names"][0] for row in rows if row["patterns"] == regexes]
     if not names:
         sys.exit(f"no pre-tokenizer of the table has {regexes}")
-    return [
-        gguf_key("tokenizer.ggml.model", 8, gguf_string("gpt2")),
-        gguf_key("tokenizer.ggml.pre", 8, gguf_string(names[0])),
-        gguf_array("tokenizer.ggml.merges", 8, [gguf_string(text) for text in merges]),
-    ]
+    return [("model", "str", "gpt2"), ("pre", "str", names[0]), ("merges", "arr[str]", merges)]
 
 
-def spm_keys(tokenizer, tokens):
+def spm_entries(tokenizer, tokens):
     """Scores in the order of the merges; characters, which nothing merges into, score lowest."""
     rank = {}
     for merge in tokenizer["model"]["merges"]:
         left, right = merge.split(" ") if isinstance(merge, str) else merge
         rank.setdefault(left + right, len(rank))
+    scores = [-float(rank.get(token, len(rank))) for token in tokens]
     prefix = "Prepend" in json.dumps(tokenizer["normalizer"])
     return [
-        gguf_key("tokenizer.ggml.model", 8, gguf_string("llama")),
-        gguf_key("tokenizer.ggml.add_space_prefix", 7, struct.pack("<?", prefix)),
-        gguf_key("tokenizer.ggml.add_bos_token", 7, struct.pack("<?", False)),
-        gguf_array("tokenizer.ggml.scores", 6,
-                   [struct.pack("<f", -float(rank.get(token, len(rank)))) for token in tokens]),
+        ("model", "str", "llama"),
+        ("scores", "arr[f32]", scores),
+        ("add_space_prefix", "bool", prefix),
+        ("add_bos_token", "bool", False),
     ]
 
 
 def write_vocab_gguf(tokenizer, rows, path):
-    """A GGUF without tensors: the tokenizer.ggml.* keys that a converter would make of a BPE tokenizer.json."""
+    """A GGUF without tensors: what a converter would make of a BPE tokenizer.json."""
     model = tokenizer["model"]
     vocab = dict(model["vocab"])
     types = {}
     for token in tokenizer["added_tokens"]:
         vocab[token["content"]] = token["id"]
-        types[token["id"]] = 3 if token["special"] else 4
+        types[token["id"]] = CONTROL if token["special"] else USER_DEFINED
     tokens = [f"[PAD{i}]" for i in range(max(vocab.values()) + 1)]
     for text, index in vocab.items():
         tokens[index] = text
     known = set(vocab.values())
     if model["byte_fallback"]:
-        types.update({vocab[f"<0x{byte:02X}>"]: 6 for byte in range(256)})
-        types[vocab[model["unk_token"]]] = 2
-        special = spm_keys(tokenizer, tokens)
+        types.update({vocab[f"<0x{byte:02X}>"]: BYTE for byte in range(256)})
+        types[vocab[model["unk_token"]]] = UNKNOWN
+        entries = spm_entries(tokenizer, tokens)
     else:
-        special = bpe_keys(tokenizer, rows)
-    pairs = special + [
-        gguf_key("general.architecture", 8, gguf_string("vocabulary")),
-        gguf_array("tokenizer.ggml.tokens", 8, [gguf_string(text) for text in tokens]),
-        gguf_array("tokenizer.ggml.token_type", 5,
-                   [struct.pack("<i", types.get(i, 1 if i in known else 5)) for i in range(len(tokens))]),
-    ]
-    with open(path, "wb") as file:
-        file.write(b"GGUF" + struct.pack("<Iqq", 3, 0, len(pairs)) + b"".join(pairs))
+        entries = bpe_entries(tokenizer, rows)
+    entries.append(("tokens", "arr[str]", tokens))
+    entries.append(
+        (
+            "token_type",
+            "arr[i32]",
+            [types.get(i, NORMAL if i in known else UNUSED) for i in range(len(tokens))],
+        )
+    )
+    writer = gguf_io.Writer()
+    writer.add("general.architecture", "str", "vocabulary")
+    for key, type_name, value in entries:
+        writer.add("tokenizer.ggml." + key, type_name, value)
+    writer.write(path)
 
 
 def ask(command, strings):
@@ -187,7 +226,8 @@ def ask(command, strings):
     done = subprocess.run(command, input=text.encode(), stdout=subprocess.PIPE, check=False)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode != 0 or len(answers) != len(strings):
-        sys.exit(f"{command}: exit code {done.returncode}, {len(answers)} answers to {len(strings)} strings")
+        got = f"{len(answers)} answers to {len(strings)} strings"
+        sys.exit(f"{command}: exit code {done.returncode}, {got}")
     return answers
 
 
@@ -225,9 +265,9 @@ def same_nfc(strings):
     from tokenizers import normalizers  # pylint: disable=import-outside-toplevel
 
     nfc = normalizers.NFC()
-    same = [text for text in strings if nfc.normalize_str(text) == unicodedata.normalize("NFC", text)]
+    same = [s for s in strings if nfc.normalize_str(s) == unicodedata.normalize("NFC", s)]
     if len(same) != len(strings):
-        print(f"{len(strings) - len(same)} strings left out: the two form C differ by Unicode version")
+        print(f"{len(strings) - len(same)} strings left out: form C differs by Unicode version")
     return same
 
 
@@ -247,7 +287,7 @@ def check_ids(args):
     return good
 
 
-# Expressions that the table writes in another way than the models do: PCRE2 spelling -> Hugging Face spelling.
+# Expressions that the table writes in another way than the models do: ours -> theirs.
 REWRITTEN = {
     r"(?<!\s)\s++\z": r"\s+$",
     r"[^\p{Ll}\p{N}\p{P}\p{S}\p{Z}\p{C}\p{sc:Han}]": r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]",
@@ -289,18 +329,22 @@ def write_vectors(args):
     write_lines(os.path.join(args.folder, "random.strings.jsonl"), strings)
     for spec in args.tokenizers:
         name, path, _ = parse_named(spec)
-        write_lines(os.path.join(args.folder, f"random.{name}.ids.jsonl"), hf_ids(load_json(path), strings))
+        ids = hf_ids(load_json(path), strings)
+        write_lines(os.path.join(args.folder, f"random.{name}.ids.jsonl"), ids)
     with open(os.path.join(args.folder, "qwen2.inp"), encoding="utf-8", newline="") as file:
         few = strings[:150] + file.read().split("\n__ggml_vocab_test__\n")
-    sizes = {row["names"][0]: [[len(piece.encode()) for piece in pieces] for pieces in hf_pieces(row["patterns"], few)]
-             for row in table_rows(args.program)}
-    write_lines(os.path.join(args.folder, "random.splits.jsonl"),
-                [{"pre": name, "sizes": rows} for name, rows in sizes.items()])
+    rows = []
+    for row in table_rows(args.program):
+        pieces = hf_pieces(row["patterns"], few)
+        sizes = [[len(piece.encode()) for piece in string] for string in pieces]
+        rows.append({"pre": row["names"][0], "sizes": sizes})
+    write_lines(os.path.join(args.folder, "random.splits.jsonl"), rows)
     return True
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True)
     for what, run in (("ids", check_ids), ("splits", check_splits), ("vectors", write_vectors)):
         sub = commands.add_parser(what)

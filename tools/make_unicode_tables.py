@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_nfc_tables.inc: what Unicode normalisation form C needs, from Python's unicodedata.
+"""Writes what Unicode normalisation form C needs, from Python's unicodedata.
 
     python3 tools/make_unicode_tables.py > src/text/unicode_nfc_tables.inc
 
 Hangul syllables are left out: they are composed by arithmetic (src/text/unicode.cpp).
 The data are facts of the Unicode Character Database (https://www.unicode.org/license.txt).
 """
+
 import sys
 import unicodedata
 
@@ -62,7 +63,8 @@ def main():
     def unsafe(code):  # NFC_Quick_Check is No or Maybe
         if 0xD800 <= code < 0xE000:
             return 0
-        return int(code in seconds or code in jamo or unicodedata.normalize("NFC", chr(code)) != chr(code))
+        changes = unicodedata.normalize("NFC", chr(code)) != chr(code)
+        return int(code in seconds or code in jamo or changes)
 
     classes = ranges_of(lambda code: unicodedata.combining(chr(code)))
     unsafe_ranges = ranges_of(unsafe)
@@ -71,9 +73,12 @@ def main():
         for page in range(first >> 8, (last >> 8) + 1):
             pages[page >> 6] |= 1 << (page & 63)
 
-    print(f"// Unicode {unicodedata.unidata_version}; written by tools/make_unicode_tables.py, do not edit.")
+    print(
+        f"// Unicode {unicodedata.unidata_version}. Made by tools/make_unicode_tables.py."
+    )
     print("// clang-format off")
-    print("// {code point, first, second}: one step of canonical decomposition; second is 0 for a singleton.")
+    print("// {code point, first, second}: one step of canonical decomposition.")
+    print("// second is 0 for a singleton.")
     print("constexpr Decomposition kDecompositions[] = {")
     emit(f"{{{a},{b},{c}}}," for a, b, c in decompositions)
     print("};")
@@ -89,7 +94,7 @@ def main():
     print("constexpr CodeRange kUnsafe[] = {")
     emit(f"{{{a},{b},1}}," for a, b, _ in unsafe_ranges)
     print("};")
-    print("// One bit for each 256 code points: whether any of them is in one of the two tables above.")
+    print("// One bit for each 256 code points: whether any is in one of the two tables above.")
     print("constexpr std::uint64_t kPages[] = {")
     emit(f"0x{word:X}," for word in pages)
     print("};")

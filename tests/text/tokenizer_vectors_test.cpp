@@ -1,4 +1,4 @@
-// Real vocabularies against ids that other tokenizers produced; tests/data/tokenizer/README.md says whose.
+// Real vocabularies against ids of other tokenizers: tests/data/tokenizer/README.md says whose.
 #include "strata/gguf/file.hpp"
 #include "strata/text/detokenizer.hpp"
 #include "strata/text/tokenizer.hpp"
