@@ -26,7 +26,8 @@ STRATA_INLINE void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-// A block on its way through the tile unit.
+// A block on its way through the three stages below. Each stage reads what the one before it stored an iteration
+// earlier: neither a tile load nor a load of products has to wait for a store that is still in flight.
 struct alignas(64) InFlight {
   std::byte codes[8 * 64];
   std::int32_t products[16 * 16];  // [token][row]
@@ -34,14 +35,18 @@ struct alignas(64) InFlight {
   F32x16 min;
 };
 
-// Starts the products of a block; kSlot picks the tiles, so that two blocks overlap.
-template <class Format, int kSlot>
-STRATA_INLINE void multiply(const std::byte* group, std::int64_t block, const std::byte* panel, InFlight& f) {
+template <class Format>
+STRATA_INLINE void unpack(const std::byte* group, std::int64_t block, InFlight& f) {
   Decoded d;
   Format::decode(group, block, d);
   for (int c = 0; c < 8; ++c) store_bytes(f.codes + 64 * c, d.codes[c]);
   f.scale = d.scale[0];
   if constexpr (Format::kHasMin) f.min = d.min;
+}
+
+// kSlot picks the tiles, so that the products of two blocks overlap.
+template <int kSlot>
+STRATA_INLINE void multiply(const std::byte* panel, InFlight& f) {
   if constexpr (kSlot == 0) {
     _tile_zero(0);
     _tile_loadd(4, f.codes, 64);
@@ -74,24 +79,26 @@ void dot_tiles(const DotArgs& args) {
   const std::int64_t blocks = args.cols / 32;
   const auto panel = [&](std::int64_t b) { return args.panel + static_cast<std::size_t>(b) * 16 * kPanelBlockBytes; };
   configure_tiles();
-  InFlight flight[2];
+  InFlight flight[4];
   for (int g = 0; g < args.groups; ++g) {
     const std::byte* group = args.weights + args.group_bytes * static_cast<std::size_t>(g);
     F32x16 sums[8][16];
-    if (blocks > 0) multiply<Format, 0>(group, 0, panel(0), flight[0]);
+    for (std::int64_t b = 0; b < 2 && b < blocks; ++b) unpack<Format>(group, b, flight[b]);
+    if (blocks > 0) multiply<0>(panel(0), flight[0]);
     for (int segment = 0; segment < 8; ++segment) {
       F32x16 acc[16];
       for (F32x16& a : acc) a = zero();
       const std::int64_t end = (segment + 1) * blocks / 8;
       for (std::int64_t b = segment * blocks / 8; b < end; ++b) {
+        if (b + 2 < blocks) unpack<Format>(group, b + 2, flight[(b + 2) % 4]);
         if (b + 1 < blocks) {
           if (b % 2 == 0) {
-            multiply<Format, 1>(group, b + 1, panel(b + 1), flight[1]);
+            multiply<1>(panel(b + 1), flight[(b + 1) % 4]);
           } else {
-            multiply<Format, 0>(group, b + 1, panel(b + 1), flight[0]);
+            multiply<0>(panel(b + 1), flight[(b + 1) % 4]);
           }
         }
-        accumulate<Format>(flight[b % 2], panel(b), acc);
+        accumulate<Format>(flight[b % 4], panel(b), acc);
       }
       for (int t = 0; t < 16; ++t) sums[segment][t] = acc[t];
     }
