@@ -1,6 +1,7 @@
 #include "strata/gguf/file.hpp"
 
 #include "tests/gguf/raw_file.hpp"
+#include "tests/gguf/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -218,13 +219,40 @@ TEST_F(DemoModel, ReleasedBytesReadTheSameAgain) {
   EXPECT_TRUE(std::equal(before.begin(), before.end(), tensor.data.begin()));
 }
 
+// Five sparse gigabytes: offsets and sizes beyond 32 bits, as the largest tables have them.
+TEST(Open, ReadsBeyondFourGigabytes) {
+  constexpr std::int64_t kRows = 5;
+  constexpr std::uint64_t kTableBytes = std::uint64_t{kRows} << 30;
+  RawFile raw;
+  raw.begin(3, 2, 0).tensor("table", {1 << 30, kRows}, 24, 0);
+  raw.tensor("after", {4}, 24, kTableBytes).pad(32).mark("data");
+  const test::TempFolder folder;
+  const std::filesystem::path path = folder / "large.gguf";
+  {
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(raw.bytes().data()),
+              static_cast<std::streamsize>(raw.bytes().size()));
+    out.seekp(static_cast<std::streamoff>(raw.at("data") + kTableBytes));
+    out << "last";
+    if (!out.flush()) GTEST_SKIP() << "no sparse file of 5 GiB here";
+  }
+  const File file = File::open(path);
+  EXPECT_EQ(file.total_bytes(), raw.at("data") + kTableBytes + 4);
+  EXPECT_EQ(file.find_tensor("table")->data.size(), kTableBytes);
+  EXPECT_EQ(file.find_tensor("table")->data.back(), std::byte{0});
+  EXPECT_EQ(file.find_tensor("after")->data[0], std::byte{'l'});
+  EXPECT_EQ(file.find_tensor("after")->data[3], std::byte{'t'});
+  std::filesystem::resize_file(path, raw.at("data") + kTableBytes + 3);
+  EXPECT_THAT(message_of([&] { (void)File::open(path); }),
+              HasSubstr("tensor 1 'after': the data takes 4 bytes from offset 5368709120"));
+}
+
 TEST(Open, RefusesWhatIsNoFile) {
-  const std::filesystem::path folder = testing::TempDir();
-  EXPECT_THAT(message_of([&] { (void)File::open(folder); }), HasSubstr("is a directory"));
-  const std::filesystem::path empty = folder / "strata_gguf_empty.gguf";
+  const test::TempFolder folder;
+  EXPECT_THAT(message_of([&] { (void)File::open(folder.path()); }), HasSubstr("is a directory"));
+  const std::filesystem::path empty = folder / "empty.gguf";
   std::ofstream(empty).close();
   EXPECT_THAT(message_of([&] { (void)File::open(empty); }), HasSubstr("the file is empty"));
-  std::filesystem::remove(empty);
   try {
     (void)File::open(folder / "none.gguf");
     ADD_FAILURE() << "opened a file that does not exist";
