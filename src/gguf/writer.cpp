@@ -5,8 +5,6 @@
 #include "strata/base/error.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
