@@ -1,0 +1,72 @@
+#include "strata/core/copy_engine.hpp"
+
+#include "strata/base/clock.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace strata::core {
+namespace {
+
+// Copies in pieces and sleeps off what was faster than the link.
+void copy_throttled(const ExpertCache::Fill& fill, double bytes_per_second,
+                    const std::stop_token& stop) {
+  constexpr std::size_t kPiece = 256 * 1024;
+  const Stopwatch watch;
+  for (std::size_t done = 0; done < fill.bytes && !stop.stop_requested();) {
+    const std::size_t n = std::min(kPiece, fill.bytes - done);
+    std::memcpy(fill.to + done, fill.from + done, n);
+    done += n;
+    if (bytes_per_second <= 0) continue;
+    const double ahead = static_cast<double>(done) / bytes_per_second - watch.seconds();
+    if (ahead > 0) std::this_thread::sleep_for(std::chrono::duration<double>(ahead));
+  }
+}
+
+}  // namespace
+
+CopyEngine::CopyEngine(double bytes_per_second)
+    : bytes_per_second_(bytes_per_second),
+      thread_([this](const std::stop_token& stop) { work(stop); }) {}
+
+CopyEngine::~CopyEngine() {
+  thread_.request_stop();
+  thread_.join();
+}
+
+void CopyEngine::submit(const ExpertCache::Fill& fill) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(fill);
+  }
+  changed_.notify_all();
+}
+
+void CopyEngine::collect(std::vector<std::int32_t>& landed) {
+  const std::lock_guard lock(mutex_);
+  landed.insert(landed.end(), landed_.begin(), landed_.end());
+  landed_.clear();
+}
+
+void CopyEngine::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+}
+
+void CopyEngine::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return !queue_.empty(); }) && !stop.stop_requested()) {
+    const ExpertCache::Fill fill = queue_.front();
+    queue_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    copy_throttled(fill, bytes_per_second_, stop);
+    lock.lock();
+    busy_ = false;
+    if (!stop.stop_requested()) landed_.push_back(fill.slot);
+    changed_.notify_all();
+  }
+}
+
+}  // namespace strata::core

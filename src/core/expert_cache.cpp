@@ -1,0 +1,105 @@
+#include "strata/core/expert_cache.hpp"
+
+#include "strata/base/error.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace strata::core {
+namespace {
+
+constexpr std::size_t kAlign = 64;  // of a slot: what vector loads and DMA like
+
+std::size_t slot_bytes(const ExpertStore& store, int layer) {
+  return (store.layout(layer).bytes() + kAlign - 1) / kAlign * kAlign;
+}
+
+}  // namespace
+
+ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int experts,
+                         std::span<const int> quotas)
+    : store_(store),
+      experts_(experts),
+      quotas_(quotas.begin(), quotas.end()),
+      held_(quotas.size()),
+      resident_(quotas.size()),
+      table_(quotas.size() * index(experts), kNotResident),
+      promised_(table_.size()) {
+  std::size_t offset = 0;
+  for (int layer = 0; layer < layers(); ++layer) {
+    if (quota(layer) < 0 || quota(layer) > experts) {
+      fail(ErrorKind::kUsage, "expert cache: layer {} is given {} slots; it has {} experts", layer,
+           quota(layer), experts);
+    }
+    const std::size_t bytes = slot_bytes(store, layer);
+    auto c = std::ranges::find(classes_, bytes, &SizeClass::bytes);
+    if (c == classes_.end()) c = classes_.insert(c, SizeClass{bytes, {}});
+    const auto size_class = static_cast<int>(c - classes_.begin());
+    class_of_layer_.push_back(size_class);
+    for (int i = 0; i < quota(layer); ++i, offset += bytes) slots_.push_back({offset, size_class});
+  }
+  // The free list hands out low slots first.
+  for (std::int32_t s = slots() - 1; s >= 0; --s)
+    classes_[index(slots_[index(s)].size_class)].free.push_back(s);
+  if (offset > 0) arena_ = device.allocate(offset);
+}
+
+ExpertCache::Fill ExpertCache::promise(std::int32_t slot, ExpertId newcomer) {
+  Slot& s = slots_[index(slot)];
+  s.state = State::kFilling;
+  s.owner = newcomer;
+  promised_[flat(newcomer)] = 1;
+  ++held_[index(newcomer.layer)];
+  return {slot, newcomer, store_.blob(newcomer.layer, newcomer.expert), arena_->data() + s.offset,
+          store_.layout(newcomer.layer).bytes()};
+}
+
+ExpertCache::Fill ExpertCache::begin(ExpertId newcomer) {
+  assert(slot_of(newcomer) == kNotResident && !is_promised(newcomer));
+  assert(held(newcomer.layer) < quota(newcomer.layer));
+  std::vector<std::int32_t>& free = classes_[index(class_of_layer_[index(newcomer.layer)])].free;
+  assert(!free.empty());  // quotas of a class sum up to its slots
+  const std::int32_t slot = free.back();
+  free.pop_back();
+  return promise(slot, newcomer);
+}
+
+ExpertCache::Fill ExpertCache::begin(ExpertId newcomer, ExpertId victim) {
+  assert(newcomer.layer == victim.layer && slot_of(newcomer) == kNotResident &&
+         !is_promised(newcomer));
+  const std::int32_t slot = slot_of(victim);
+  assert(slot != kNotResident);
+  table_[flat(victim)] = kNotResident;
+  --resident_[index(victim.layer)];
+  --held_[index(victim.layer)];
+  return promise(slot, newcomer);
+}
+
+void ExpertCache::finish(std::int32_t slot) {
+  Slot& s = slots_[index(slot)];
+  assert(s.state == State::kFilling);
+  s.state = State::kResident;
+  promised_[flat(s.owner)] = 0;
+  table_[flat(s.owner)] = slot;
+  ++resident_[index(s.owner.layer)];
+}
+
+void ExpertCache::abandon(std::int32_t slot) {
+  Slot& s = slots_[index(slot)];
+  assert(s.state == State::kFilling);
+  promised_[flat(s.owner)] = 0;
+  --held_[index(s.owner.layer)];
+  classes_[index(s.size_class)].free.push_back(slot);
+  s.state = State::kFree;
+  s.owner = {-1, -1};
+}
+
+bool ExpertCache::verify(const ExpertStore& store, std::int32_t slot) const {
+  const Slot& s = slots_[index(slot)];
+  if (s.state != State::kResident) return false;
+  return std::memcmp(blob(slot), store.blob(s.owner.layer, s.owner.expert),
+                     store.layout(s.owner.layer).bytes()) == 0;
+}
+
+}  // namespace strata::core
