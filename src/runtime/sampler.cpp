@@ -25,13 +25,17 @@ void require_range(const char* field, double value, double low, double high) {
   }
 }
 
-// The largest of the scores and, through `finite`, whether every one is a finite number. Sixteen
-// independent lanes: a single running maximum would wait for itself and leave the vector units
-// idle.
-float best_score(std::span<const float> scores, bool& finite) {
+struct Best {
+  float score;      // the largest
+  bool all_finite;  // whether every score is a finite number
+};
+
+// Sixteen independent lanes: a single running maximum would wait for itself and leave the vector
+// units idle.
+Best best_of(std::span<const float> scores) {
   constexpr std::size_t kLanes = 16;
   constexpr std::uint32_t kExponent = 0x7F800000;
-  std::array<float, kLanes> best;
+  std::array<float, kLanes> best{};
   std::array<std::uint32_t, kLanes> broken{};
   best.fill(kBanned);
   const auto take = [&](std::size_t lane, float score) {
@@ -43,22 +47,28 @@ float best_score(std::span<const float> scores, bool& finite) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) take(lane, scores[i + lane]);
   }
   for (; i < scores.size(); ++i) take(i % kLanes, scores[i]);
-  finite = std::all_of(broken.begin(), broken.end(), [](std::uint32_t bit) { return bit == 0; });
-  return *std::max_element(best.begin(), best.end());
+  return {*std::max_element(best.begin(), best.end()),
+          std::count(broken.begin(), broken.end(), 1U) == 0};
 }
 
 // The best of logits that must all be finite.
 float best_logit(std::span<const float> logits) {
   if (logits.empty()) fail(ErrorKind::kInternal, "no logits to sample from");
-  bool finite = true;
-  const float best = best_score(logits, finite);
-  if (!finite) {
+  const Best best = best_of(logits);
+  if (!best.all_finite) {
     const auto broken =
         std::find_if(logits.begin(), logits.end(), [](float x) { return !std::isfinite(x); });
     fail(ErrorKind::kInternal,
          "the logit of token {} is {}: the model's output is broken, so no token was chosen",
          broken - logits.begin(), *broken);
   }
+  return best.score;
+}
+
+// The best of scores that are finite or banned.
+float best_unless_all_banned(std::span<const float> scores) {
+  const float best = best_of(scores).score;
+  if (best == kBanned) fail(ErrorKind::kUsage, "logit_bias bans every token; leave at least one");
   return best;
 }
 
@@ -219,11 +229,7 @@ std::span<const float> Sampler::adjusted(std::span<const float> logits) {
 
 // Fills ids_ (top-k) and weights_.
 void Sampler::weigh(std::span<const float> scores) {
-  bool finite = true;
-  const float best = best_score(scores, finite);
-  if (best == kBanned) {
-    fail(ErrorKind::kUsage, "logit_bias bans every token; leave at least one");
-  }
+  const float best = best_unless_all_banned(scores);
   // At the smallest temperatures the reciprocal would overflow, and 0 * infinity is no number.
   const double inverse = std::min(1.0 / static_cast<double>(params_.temperature), 1e300);
   const auto weight = [&](float score) {
@@ -311,25 +317,21 @@ std::uint64_t Sampler::kept_total(std::uint64_t lowest) const noexcept {
   return total;
 }
 
-std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t position) {
+std::span<const float> Sampler::checked_scores(std::span<const float> logits) {
   if (logits.size() != vocab_size_) {
     fail(ErrorKind::kInternal, "{} logits for a vocabulary of {}", logits.size(), vocab_size_);
   }
-  const float best = best_logit(logits);
-  const std::span<const float> scores = adjusted(logits);
-  if (params_.temperature == 0.0F) {
-    if (scores.data() == logits.data()) return first_equal(logits, best);
-    bool finite = true;
-    const float best_adjusted = best_score(scores, finite);
-    if (best_adjusted == kBanned) {
-      fail(ErrorKind::kUsage, "logit_bias bans every token; leave at least one");
-    }
-    return first_equal(scores, best_adjusted);
-  }
+  static_cast<void>(best_logit(logits));
+  return adjusted(logits);
+}
+
+std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t position) {
+  const std::span<const float> scores = checked_scores(logits);
+  if (params_.temperature == 0.0F) return first_equal(scores, best_unless_all_banned(scores));
   weigh(scores);
   const std::uint64_t lowest = lowest_kept_key();
-  // A uniform integer below the total, which is under 2^62: the bias of the multiplication is below
-  // 2^-2 of one unit.
+  // A uniform integer below the total, which is under 2^62: no token's chance is off by more than
+  // 2^-64 of the total.
   const std::uint64_t total = kept_total(lowest);
   using Wide = unsigned __int128;
   const auto drawn =
@@ -343,12 +345,11 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t positi
 }
 
 std::vector<TokenProbability> Sampler::probabilities(std::span<const float> logits) {
-  if (params_.temperature == 0.0F) return {{sample(logits, 0), 1.0}};
-  if (logits.size() != vocab_size_) {
-    fail(ErrorKind::kInternal, "{} logits for a vocabulary of {}", logits.size(), vocab_size_);
+  const std::span<const float> scores = checked_scores(logits);
+  if (params_.temperature == 0.0F) {
+    return {{first_equal(scores, best_unless_all_banned(scores)), 1.0}};
   }
-  static_cast<void>(best_logit(logits));
-  weigh(adjusted(logits));
+  weigh(scores);
   const std::uint64_t lowest = lowest_kept_key();
   const auto total = static_cast<double>(kept_total(lowest));
   std::vector<TokenProbability> kept;

@@ -82,6 +82,7 @@ class Sampler {
   [[nodiscard]] const SamplingParams& params() const noexcept { return params_; }
 
  private:
+  [[nodiscard]] std::span<const float> checked_scores(std::span<const float> logits);
   [[nodiscard]] std::span<const float> adjusted(std::span<const float> logits);
   void weigh(std::span<const float> scores);
   [[nodiscard]] std::uint64_t key(std::size_t candidate) const noexcept;
