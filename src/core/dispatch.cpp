@@ -4,14 +4,15 @@
 
 namespace strata::core {
 
-std::span<const device::ExpertWork> ExpertDispatch::plan(const ExpertStore& store, int layer,
-                                                         std::span<const std::int32_t> ids,
-                                                         int used) {
+DispatchPlan ExpertDispatch::plan(const ExpertStore& store, int layer,
+                                  std::span<const std::int32_t> ids, int used,
+                                  const ExpertCache* cache) {
   std::ranges::fill(counts_, 0);
   for (const std::int32_t e : ids) ++counts_[static_cast<std::size_t>(e)];
   tokens_.resize(ids.size());
   rows_.resize(ids.size());
-  work_.clear();
+  hits_.clear();
+  misses_.clear();
   std::int32_t start = 0;
   for (std::size_t e = 0; e < counts_.size(); ++e) {
     const std::int32_t n = counts_[e];
@@ -19,8 +20,12 @@ std::span<const device::ExpertWork> ExpertDispatch::plan(const ExpertStore& stor
     if (n == 0) continue;
     const auto from = static_cast<std::size_t>(start);
     const auto size = static_cast<std::size_t>(n);
-    work_.push_back({store.blob(layer, static_cast<int>(e)), std::span(tokens_).subspan(from, size),
-                     std::span(rows_).subspan(from, size)});
+    const int expert = static_cast<int>(e);
+    const std::int32_t slot = cache == nullptr ? kNotResident : cache->slot_of({layer, expert});
+    const std::byte* blob = slot == kNotResident ? store.blob(layer, expert) : cache->blob(slot);
+    (slot == kNotResident ? misses_ : hits_)
+        .push_back(
+            {blob, std::span(tokens_).subspan(from, size), std::span(rows_).subspan(from, size)});
     start += n;
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -28,7 +33,7 @@ std::span<const device::ExpertWork> ExpertDispatch::plan(const ExpertStore& stor
     tokens_[at] = static_cast<std::int32_t>(i) / used;
     rows_[at] = static_cast<std::int32_t>(i);
   }
-  return work_;
+  return {hits_, misses_};
 }
 
 }  // namespace strata::core
