@@ -90,4 +90,15 @@ std::size_t memory_limit_bytes() {
   return std::min(machine, read_cgroup_limits().memory_bytes);
 }
 
+std::size_t available_memory_bytes() {
+  const std::size_t limit = memory_limit_bytes();
+  std::ifstream info("/proc/meminfo");
+  std::string key;
+  std::size_t kib = 0;
+  for (std::string unit; info >> key >> kib; std::getline(info, unit)) {
+    if (key == "MemAvailable:") return std::min(limit, kib * 1024);
+  }
+  return limit;
+}
+
 }  // namespace strata

@@ -22,13 +22,13 @@
 // How a job is handed out, and why no worker can run a task of one job with the pointers of
 // another:
 //
-// `unclaimed` is the number of indices nobody has taken yet. A thread takes one by fetch_sub, and
-// has it when the old value was positive. The job that the index belongs to is the one being run at
+// `unclaimed` is the number of indices nobody has taken yet. A thread takes some by fetch_sub, and
+// has them when the old value was positive. The job that they belong to is the one being run at
 // that instant, whichever job the thread was woken for; and that job cannot end before the thread
-// has reported the index to `unfinished`. So the fields of the job are read after the claim, and
-// only then, and they stay put until the report. A late thread either claims an index of the job
-// now running or finds nothing. Nothing depends on a wake-up either: the caller takes indices like
-// everybody else, so a worker that sleeps through a job costs time, never a result.
+// has reported them. So the fields of the job are read after the claim, and only then, and they
+// stay put until the report. A late thread either claims of the job now running or finds nothing.
+// Nothing depends on a wake-up either: the caller takes indices like everybody else, so a worker
+// that sleeps through a job costs time, never a result.
 
 namespace strata {
 namespace {
@@ -104,10 +104,8 @@ class BlockedSignals {
 };
 
 int processors_allowed() noexcept {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0)
-    return INT_MAX;  // more processors than a cpu_set_t holds
-  return CPU_COUNT(&set);
+  cpu_set_t set;  // too small on a machine with more than 1024 processors: no bound is known then
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : INT_MAX;
 }
 
 // The mask of the thread that constructs it, put back by a destructor on the same thread.
@@ -148,41 +146,46 @@ class OneJob {
 }  // namespace
 
 struct ThreadPool::Impl {
-  // Set in `unfinished` while the caller sleeps for the last report.
-  static constexpr std::uint32_t kCallerSleeps = 0x80000000U;
-  static constexpr std::size_t kMostPerRound = 0x7FFFFFFFU;
-
   // The job, on one cache line: a claim brings its fields along.
   alignas(64) std::atomic<std::int64_t> unclaimed{0};
   std::int64_t count = 0;
-  std::size_t first = 0;
   Call call = nullptr;
   const void* object = nullptr;
-  // Indices whose call has not been reported.
-  alignas(64) std::atomic<std::uint32_t> unfinished{0};
   // Sleeping workers wait for `wake_ups` to change.
   alignas(64) std::atomic<std::uint32_t> wake_ups{0};
   std::atomic<int> sleepers{0};
   std::atomic<bool> stop{false};
+  // 1 while the caller sleeps for the last report.
+  std::atomic<std::uint32_t> caller_sleeps{0};
+  // Indices each worker has run since the start. A line a worker: sixteen workers that subtract
+  // from one counter queue for it, a microsecond a job.
+  struct alignas(64) Report {
+    std::atomic<std::int64_t> run{0};
+  };
+  std::vector<Report> reports;  // [0], the caller's, stays 0
 
   alignas(64) std::chrono::nanoseconds spin{0};
   int size = 1;
   int pinned = 0;
+  std::int64_t reports_expected = 0;  // the sum of `reports` once the job is done
   std::vector<std::thread> workers;
   CallerPin caller_pin;
 #ifndef NDEBUG
   std::atomic<bool> running{false};
 #endif
 
+  explicit Impl(int threads) : reports(static_cast<std::size_t>(threads)), size(threads) {}
   ~Impl();
   void start(int worker, int cpu);
   void worker_main(int worker) noexcept;
-  [[nodiscard]] std::uint32_t work(int worker) noexcept;
-  void report(std::uint32_t done) noexcept;
+  [[nodiscard]] std::int64_t share_of(std::int64_t left) const noexcept;
+  void run_indices(std::int64_t begin, std::int64_t end, int worker) noexcept;
+  [[nodiscard]] std::int64_t work(int worker) noexcept;
+  void report(int worker, std::int64_t run) noexcept;
   void sleep() noexcept;
-  void run_round(std::size_t begin, std::size_t round_count, Call round_call,
-                 const void* round_object) noexcept;
+  void run_job(std::size_t job_count, Call job_call, const void* job_object) noexcept;
   void wake(std::int64_t wanted) noexcept;
+  [[nodiscard]] bool all_reported() const noexcept;
   void wait_for_reports() noexcept;
 };
 
@@ -213,29 +216,53 @@ void ThreadPool::Impl::worker_main(int worker) noexcept {
   while (!stop.load(std::memory_order_relaxed)) {
     if (!spin_until(spin, called)) {
       sleep();
-    } else if (const std::uint32_t done = work(worker); done > 0) {
-      report(done);
+    } else if (const std::int64_t run = work(worker); run > 0) {
+      report(worker, run);
     }
   }
 }
 
-// Runs indices until none is left; returns how many it ran.
-std::uint32_t ThreadPool::Impl::work(int worker) noexcept {
-  std::uint32_t done = 0;
-  for (;;) {
-    const std::int64_t left = unclaimed.fetch_sub(1, std::memory_order_acquire);
-    if (left <= 0) return done;
-    call(object, first + static_cast<std::size_t>(count - left), worker);
-    ++done;
+// Half of what is left, in fair shares: many small tasks cost few claims, the last go one by one.
+std::int64_t ThreadPool::Impl::share_of(std::int64_t left) const noexcept {
+  return std::max<std::int64_t>(left / (2 * size), 1);
+}
+
+void ThreadPool::Impl::run_indices(std::int64_t begin, std::int64_t end, int worker) noexcept {
+  for (std::int64_t index = begin; index < end; ++index) {
+    call(object, static_cast<std::size_t>(index), worker);
   }
 }
 
-void ThreadPool::Impl::report(std::uint32_t done) noexcept {
-  const std::uint32_t before = unfinished.fetch_sub(done, std::memory_order_acq_rel);
-  if (before - done == kCallerSleeps) futex_wake(unfinished, 1);
+// Runs indices until none is left; returns how many it ran.
+std::int64_t ThreadPool::Impl::work(int worker) noexcept {
+  std::int64_t run = 0;
+  std::int64_t seen = unclaimed.load(std::memory_order_relaxed);
+  for (;;) {
+    // Towards the end a look, which shares the line, is cheaper than a claim, which takes it away.
+    if (seen < 2 * size) seen = unclaimed.load(std::memory_order_relaxed);
+    if (seen <= 0) return run;
+    const std::int64_t share = share_of(seen);
+    const std::int64_t left = unclaimed.fetch_sub(share, std::memory_order_acquire);
+    if (left <= 0) return run;
+    const std::int64_t begin = count - left;
+    const std::int64_t end = std::min(begin + share, count);
+    run_indices(begin, end, worker);
+    run += end - begin;
+    seen = left - share;
+  }
 }
 
-// Sequentially consistent with run_round: the caller sees us among the sleepers, or we see its job.
+// Sequentially consistent with wait_for_reports: the caller sees our report, or we see it sleep.
+void ThreadPool::Impl::report(int worker, std::int64_t run) noexcept {
+  std::atomic<std::int64_t>& mine = reports[static_cast<std::size_t>(worker)].run;
+  mine.store(mine.load(std::memory_order_relaxed) + run, std::memory_order_seq_cst);
+  if (caller_sleeps.load(std::memory_order_seq_cst) != 0) {
+    caller_sleeps.store(0, std::memory_order_relaxed);
+    futex_wake(caller_sleeps, 1);
+  }
+}
+
+// Sequentially consistent with run_job: the caller sees us among the sleepers, or we see its job.
 // After the caller's look, a change of wake_ups ends the wait or keeps it from starting.
 void ThreadPool::Impl::sleep() noexcept {
   const std::uint32_t seen = wake_ups.load(std::memory_order_acquire);
@@ -246,18 +273,19 @@ void ThreadPool::Impl::sleep() noexcept {
   sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void ThreadPool::Impl::run_round(std::size_t begin, std::size_t round_count, Call round_call,
-                                 const void* round_object) noexcept {
-  count = static_cast<std::int64_t>(round_count);
-  first = begin;
-  call = round_call;
-  object = round_object;
-  unfinished.store(static_cast<std::uint32_t>(round_count), std::memory_order_relaxed);
-  unclaimed.store(count, std::memory_order_seq_cst);
-  wake(count - 1);
-  const std::uint32_t done = work(0);
-  if (done == round_count) return;  // nobody else has anything to report
-  report(done);
+// The caller's first share is never on offer: it costs no claim, and the line goes to the workers.
+void ThreadPool::Impl::run_job(std::size_t job_count, Call job_call,
+                               const void* job_object) noexcept {
+  count = static_cast<std::int64_t>(job_count);
+  call = job_call;
+  object = job_object;
+  const std::int64_t own = share_of(count);
+  unclaimed.store(count - own, std::memory_order_seq_cst);
+  wake(count - own);
+  run_indices(0, own, 0);
+  const std::int64_t by_workers = count - own - work(0);
+  if (by_workers == 0) return;
+  reports_expected += by_workers;
   wait_for_reports();
 }
 
@@ -270,15 +298,18 @@ void ThreadPool::Impl::wake(std::int64_t wanted) noexcept {
   futex_wake(wake_ups, static_cast<int>(std::min<std::int64_t>(wanted - awake, asleep)));
 }
 
+bool ThreadPool::Impl::all_reported() const noexcept {
+  std::int64_t sum = 0;
+  for (const Report& report : reports) sum += report.run.load(std::memory_order_seq_cst);
+  return sum == reports_expected;
+}
+
 void ThreadPool::Impl::wait_for_reports() noexcept {
-  const bool finished =
-      spin_until(spin, [this] { return unfinished.load(std::memory_order_acquire) == 0; });
-  if (finished) return;
-  std::uint32_t seen =
-      unfinished.fetch_or(kCallerSleeps, std::memory_order_acq_rel) | kCallerSleeps;
-  while (seen != kCallerSleeps) {
-    futex_wait(unfinished, seen);
-    seen = unfinished.load(std::memory_order_acquire);
+  const auto finished = [this] { return all_reported(); };
+  while (!spin_until(spin, finished)) {
+    caller_sleeps.store(1, std::memory_order_seq_cst);
+    if (!all_reported()) futex_wait(caller_sleeps, 1);
+    caller_sleeps.store(0, std::memory_order_relaxed);
   }
 }
 
@@ -286,8 +317,7 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options) {
   if (options.threads < 1) {
     fail(ErrorKind::kUsage, "a thread pool needs at least 1 thread, not {}", options.threads);
   }
-  impl_ = std::make_unique<Impl>();
-  impl_->size = options.threads;
+  impl_ = std::make_unique<Impl>(options.threads);
   const bool oversubscribed = options.threads > processors_allowed();
   const int spin_us =
       oversubscribed ? std::min(options.spin_us, kOversubscribedSpinUs) : options.spin_us;
@@ -314,9 +344,7 @@ void ThreadPool::run(std::size_t count, Call call, const void* object) noexcept 
     for (std::size_t index = 0; index < count; ++index) call(object, index, 0);
     return;
   }
-  for (std::size_t begin = 0; begin < count; begin += Impl::kMostPerRound) {
-    impl_->run_round(begin, std::min(count - begin, Impl::kMostPerRound), call, object);
-  }
+  if (count > 0) impl_->run_job(count, call, object);
 }
 
 }  // namespace strata

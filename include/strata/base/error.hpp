@@ -1,5 +1,6 @@
-// The one exception type of the engine: every failure a user can cause or meet ends as an Error whose text says
-// what failed, where, and what to do about it. Programming mistakes are assertions, not Errors.
+// The one exception type of the engine: every failure a user can cause or meet ends as an Error
+// whose text says what failed, where, and what to do about it. Programming mistakes are assertions,
+// not Errors.
 #pragma once
 
 #include <fmt/core.h>
@@ -10,7 +11,8 @@
 
 namespace strata {
 
-// What went wrong, as the outside sees it: `strata` exits with the number, the server maps it to an HTTP status.
+// What went wrong, as the outside sees it: `strata` exits with the number, the server maps it to an
+// HTTP status.
 enum class ErrorKind {
   kUsage = 2,        // a flag, an argument or a request that cannot be obeyed
   kInput = 3,        // a file or text with wrong content: a broken GGUF, an unsupported model

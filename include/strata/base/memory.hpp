@@ -44,6 +44,10 @@ class Buffer {
 // the group itself or one above it) where that is lower.
 [[nodiscard]] std::size_t memory_limit_bytes();
 
+// What of that is free or can be freed at once (MemAvailable); the same as memory_limit_bytes()
+// where the system does not say. A control group's own usage is not subtracted.
+[[nodiscard]] std::size_t available_memory_bytes();
+
 // Bytes a second that `pool` reads from memory: the median of several passes of all its threads
 // over a buffer of `bytes` (at least 2 MiB a thread), each thread through a part of its own first.
 // By default the buffer is 8 times the last-level caches, at least 512 MiB, but at most 1/8 of

@@ -1,11 +1,11 @@
 // Pinned workers for the token path: they spin briefly for the next job, then sleep, so an idle
 // engine uses no CPU.
 //
-// parallel_for hands out indices 0..count-1 in rising order through one atomic counter; the calling
-// thread works too. A job's results must not depend on which worker ran which index: all of the
-// engine's exactness rests on that. One job at a time: parallel_for may be called from one thread
-// at a time and not from inside a job; a debug build asserts both. docs/threads.md has the protocol
-// and the measurements behind it.
+// parallel_for hands out the indices 0..count-1 in rising order through one atomic counter, first a
+// few at a time, the last ones singly; the calling thread works too. A job's results must not
+// depend on which worker ran which index: all of the engine's exactness rests on that. One job at a
+// time: parallel_for may be called from one thread at a time and not from inside a job; a debug
+// build asserts both. docs/threads.md has the protocol and the measurements behind it.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct ThreadPoolOptions {
   // Processors to pin to, [0] for the caller; a thread the list is too short for is not pinned.
   std::vector<int> cpus;
   // How long an idle worker spins before it sleeps; cut when threads outnumber processors.
-  int spin_us = 100;
+  int spin_us = 1000;
 };
 
 class ThreadPool {
