@@ -30,6 +30,24 @@ int choose_context(const EngineOptions& options, const gguf::File& file) {
   return options.context;
 }
 
+// Linux grants addresses for more than there is and kills the program when it touches them: so ask
+// first. What the model takes is the bytes of its tensors, packed one to one; its keys and values
+// come when they are used.
+void check_memory(const gguf::File& file) {
+  std::uint64_t needed = 0;
+  for (const gguf::TensorInfo& t : file.tensors()) needed += t.data.size();
+  const std::uint64_t available = available_memory_bytes();
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  if (needed > available) {
+    fail(ErrorKind::kResource,
+         "{}: does not fit: its weights take {:.1f} GiB of memory and {:.1f} GiB are available; "
+         "close other programs, or "
+         "take a file with fewer bits a weight",
+         file.path().string(), static_cast<double>(needed) / kGiB,
+         static_cast<double>(available) / kGiB);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
@@ -47,6 +65,8 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   report.context = choose_context(options, file);
   report.isas = detect_isas();
   report.isa = choose_isa(options, report.isas);
+
+  check_memory(file);
 
   const CpuTopology topology = detect_topology();
   report.physical_cores = topology.default_threads();
