@@ -48,7 +48,10 @@ KvLayer SequenceState::layer(int index) const noexcept {
 }
 
 Forward::Forward(const Model& model, device::Device& device, int max_window)
-    : model_(model), device_(device), dispatch_(model.h.experts), max_window_(max_window) {
+    : model_(model),
+      device_(device),
+      tiers_(model.experts, device, model.h.layers, model.h.experts),
+      max_window_(max_window) {
   const model::HParams& h = model.h;
   const auto make = [&](std::int64_t width) {
     return device.allocate(sizeof(float) * static_cast<std::size_t>(width) *
@@ -223,17 +226,16 @@ void Forward::expert_block(int layer) {
     const device::Linear* const router[] = {&w.router};
     count_bytes(Part::kDense, router);
   }
-  std::span<const device::ExpertWork> work;
+  const auto choices = static_cast<std::size_t>(count_ * h.experts_used);
   {
     const PartTimer timer(stats_, Part::kOther);
     device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
-    work = dispatch_.plan(model_.experts, layer,
-                          {ids, static_cast<std::size_t>(count_ * h.experts_used)}, h.experts_used);
+    if (observer_) observer_(layer, {ids, choices}, {weights, choices}, h.experts_used);
   }
   {
     const PartTimer timer(stats_, Part::kExperts);
-    device_.experts(norm, model_.experts.layout(layer), work, parts);
-    stats_.of(Part::kExperts).bytes += work.size() * model_.experts.layout(layer).bytes();
+    stats_.of(Part::kExperts).bytes +=
+        tiers_.compute(layer, norm, {ids, choices}, h.experts_used, parts);
   }
   const PartTimer timer(stats_, Part::kOther);
   device_.combine(parts, weights, h.experts_used, x);

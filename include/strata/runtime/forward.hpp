@@ -1,14 +1,16 @@
 // The forward pass over a window: tokens of one or several sequences, each at its own position.
 #pragma once
 
-#include "strata/core/dispatch.hpp"
+#include "strata/core/expert_tiers.hpp"
 #include "strata/device/device.hpp"
 #include "strata/runtime/model.hpp"
 #include "strata/runtime/stats.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace strata::runtime {
@@ -41,6 +43,11 @@ struct WindowToken {
   bool wants_logits;
 };
 
+// Sees what the router chose: ids and weights are [tokens][used], in the window's order. Called
+// once a layer, on the token path: it may neither block nor allocate.
+using RoutingObserver = std::function<void(int layer, std::span<const std::int32_t> ids,
+                                           std::span<const float> weights, int used)>;
+
 // Owns the activations of one window. Not thread-safe.
 class Forward {
  public:
@@ -52,6 +59,10 @@ class Forward {
   // up to 16]; valid until the next call. A token's logits do not depend on the other tokens of the
   // window that it cannot see.
   [[nodiscard]] device::Rows run(std::span<const WindowToken> window);
+
+  // Where experts are computed: attach a cache here, between windows.
+  [[nodiscard]] core::ExpertTiers& tiers() noexcept { return tiers_; }
+  void observe_routing(RoutingObserver observer) { observer_ = std::move(observer); }
 
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
   [[nodiscard]] int max_window() const noexcept { return max_window_; }
@@ -66,7 +77,8 @@ class Forward {
 
   const Model& model_;
   device::Device& device_;
-  core::ExpertDispatch dispatch_;
+  core::ExpertTiers tiers_;
+  RoutingObserver observer_;
   int max_window_;
   int count_ = 0;  // rows in flight
   std::unique_ptr<device::Memory> x_, norm_, q_, k_, v_, attn_, router_, parts_, logits_;
