@@ -1,0 +1,65 @@
+// What goes where, before anything is loaded: bytes by purpose on the accelerator and in RAM, and
+// whether they fit.
+//
+// Pure arithmetic over sizes: the same plan is printed by `strata plan`, obeyed by the engine and
+// checked by tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace strata::core {
+
+// What the user asked of the cache. Exactly one of the requests is meant by `kind`.
+struct CacheRequest {
+  enum class Kind { kNone, kAuto, kSlots, kBytes };
+  Kind kind = Kind::kNone;
+  std::uint64_t amount = 0;  // slots over all layers, or bytes
+};
+// "auto", "0", a number of slots, or a size with a unit (512MiB, 8GiB, 4GB). Error(kUsage) says
+// what is accepted.
+[[nodiscard]] CacheRequest parse_cache_request(const std::string& text);
+// "8GiB", "700MiB", "12GB", bare bytes. Error(kUsage) otherwise.
+[[nodiscard]] std::uint64_t parse_size(const std::string& text);
+
+struct PlanInput {
+  std::uint64_t accelerator_bytes = 0;  // free now, or the limit the user set
+  std::uint64_t ram_bytes = 0;          // available now
+  std::uint64_t reserve_bytes = 0;      // left alone on the accelerator
+  std::uint64_t dense_bytes = 0;
+  std::uint64_t kv_bytes_per_position = 0;
+  int context = 0;
+  std::uint64_t activation_bytes = 0;     // of one window
+  std::uint64_t staging_bytes = 0;        // copies and the hand-over
+  std::vector<std::uint64_t> slot_bytes;  // of one expert, by layer
+  int experts = 0;                        // of a layer
+  CacheRequest cache;
+};
+
+struct PlanLine {
+  std::string what;
+  std::uint64_t bytes;
+};
+
+struct Plan {
+  bool fits = false;
+  std::vector<PlanLine> accelerator;  // in the order they are taken
+  std::vector<PlanLine> ram;
+  std::uint64_t accelerator_needed = 0;
+  std::uint64_t ram_needed = 0;
+  std::uint64_t cache_bytes = 0;  // the arena's budget
+  std::uint64_t cache_slots = 0;  // about: layers differ in size
+  double resident_share = 0;      // cache bytes over all expert bytes
+  std::vector<std::string>
+      advice;  // when it does not fit: each one flag that would make it, or as far as it goes
+};
+
+[[nodiscard]] Plan make_plan(const PlanInput& input);
+// The plan as text for people: a table, then FITS, or DOES NOT FIT with what is needed, what there
+// is, and the advice.
+[[nodiscard]] std::string format_plan(const PlanInput& input, const Plan& plan);
+
+}  // namespace strata::core

@@ -1,0 +1,105 @@
+#include "strata/core/planner.hpp"
+
+#include "strata/base/error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace strata::core {
+namespace {
+
+constexpr std::uint64_t kMiB = 1ull << 20;
+constexpr std::uint64_t kGiB = 1ull << 30;
+
+// Qwen3-30B-A3B in Q4: 48 layers x 128 experts of 2.8 MB.
+PlanInput model_30b() {
+  PlanInput in;
+  in.accelerator_bytes = 12 * kGiB;
+  in.ram_bytes = 64 * kGiB;
+  in.reserve_bytes = 700 * kMiB;
+  in.dense_bytes = 850 * kMiB;
+  in.kv_bytes_per_position = 98304;
+  in.context = 16384;
+  in.activation_bytes = 200 * kMiB;
+  in.staging_bytes = 64 * kMiB;
+  in.slot_bytes.assign(48, 2800000);
+  in.experts = 128;
+  in.cache = {CacheRequest::Kind::kAuto, 0};
+  return in;
+}
+
+TEST(PlannerTest, AutoTakesWhatIsLeftToTheByte) {
+  const PlanInput in = model_30b();
+  const Plan plan = make_plan(in);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_EQ(plan.accelerator_needed, in.accelerator_bytes);
+  EXPECT_NEAR(plan.resident_share, 0.53, 0.03);
+  EXPECT_NE(format_plan(in, plan).find("\nFITS\n"), std::string::npos);
+}
+
+TEST(PlannerTest, AutoTakesNoMoreThanAllExperts) {
+  PlanInput in = model_30b();
+  in.accelerator_bytes = 140 * kGiB;
+  const Plan plan = make_plan(in);
+  EXPECT_EQ(plan.cache_bytes, 48ull * 128 * 2800000);
+  EXPECT_EQ(plan.cache_slots, 48u * 128);
+  EXPECT_EQ(plan.resident_share, 1.0);
+}
+
+TEST(PlannerTest, ARequestThatCannotBeMetSaysWhatWouldFit) {
+  PlanInput in = model_30b();
+  in.cache = {CacheRequest::Kind::kBytes, 11 * kGiB};
+  const Plan plan = make_plan(in);
+  EXPECT_FALSE(plan.fits);
+  const std::string text = format_plan(in, plan);
+  EXPECT_NE(text.find("DOES NOT FIT: the accelerator needs"), std::string::npos) << text;
+  EXPECT_NE(text.find("try --expert-cache auto"), std::string::npos) << text;
+}
+
+TEST(PlannerTest, AContextThatIsTooLongIsAnsweredWithOneThatFits) {
+  PlanInput in = model_30b();
+  in.accelerator_bytes = 4 * kGiB;
+  in.context = 40960;
+  const Plan plan = make_plan(in);
+  EXPECT_FALSE(plan.fits);
+  ASSERT_FALSE(plan.advice.empty());
+  ASSERT_EQ(plan.advice.front().substr(0, 3), "-c ");
+  in.context = std::stoi(plan.advice.front().substr(3));
+  EXPECT_TRUE(make_plan(in).fits);
+  in.context += 16;
+  EXPECT_FALSE(make_plan(in).fits);
+}
+
+TEST(PlannerTest, TooLittleRamIsSaid) {
+  PlanInput in = model_30b();
+  in.ram_bytes = 8 * kGiB;
+  const Plan plan = make_plan(in);
+  EXPECT_FALSE(plan.fits);
+  EXPECT_NE(format_plan(in, plan).find("RAM needs"), std::string::npos);
+}
+
+TEST(PlannerTest, SlotsAreCountedInTheAverageSize) {
+  PlanInput in = model_30b();
+  in.cache = {CacheRequest::Kind::kSlots, 960};
+  const Plan plan = make_plan(in);
+  EXPECT_EQ(plan.cache_bytes, 960ull * 2800000);
+  EXPECT_EQ(plan.cache_slots, 960u);
+}
+
+TEST(PlannerTest, ReadsSizesAndRequests) {
+  EXPECT_EQ(parse_size("8GiB"), 8 * kGiB);
+  EXPECT_EQ(parse_size("700MiB"), 700 * kMiB);
+  EXPECT_EQ(parse_size("1.5GB"), 1500000000u);
+  EXPECT_EQ(parse_size("4096"), 4096u);
+  EXPECT_EQ(parse_cache_request("auto").kind, CacheRequest::Kind::kAuto);
+  EXPECT_EQ(parse_cache_request("0").kind, CacheRequest::Kind::kNone);
+  EXPECT_EQ(parse_cache_request("96").amount, 96u);
+  EXPECT_EQ(parse_cache_request("2GiB").amount, 2 * kGiB);
+  for (const char* bad : {"", "much", "-3", "12 GiB", "3.5", "1e40GiB", "nan", "7Gib"}) {
+    EXPECT_THROW(static_cast<void>(parse_cache_request(bad)), Error) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace strata::core
