@@ -10,21 +10,6 @@
 namespace strata::text {
 namespace {
 
-TokenType type_of(const Vocab& vocab, std::size_t id) {
-  return vocab.types.empty() ? TokenType::kNormal : vocab.types[id];
-}
-
-// Only ordinary tokens: the text of a control token must not turn into it by way of merges.
-TokenIndex build_index(const Vocab& vocab, const Pieces& pieces) {
-  TokenIndex index(pieces, vocab.tokens.size());
-  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (type_of(vocab, id) == TokenType::kNormal && !pieces[id].empty()) {
-      index.insert(static_cast<std::int32_t>(id));
-    }
-  }
-  return index;
-}
-
 ByteTokens build_bytes(const Vocab& vocab, const TokenIndex& index) {
   ByteTokens bytes(vocab.unknown);
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -65,25 +50,13 @@ Pair parse_merge(const Vocab& vocab, std::size_t rank) {
 
 }  // namespace
 
-void ByteTokens::emit(std::string_view bytes, std::vector<std::int32_t>& ids) const {
-  for (const char c : bytes) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    const std::int32_t id = ids_[byte] >= 0 ? ids_[byte] : unknown_.value_or(-1);
-    if (id < 0) {
-      fail(ErrorKind::kInput, "the vocabulary has no token for byte 0x{:02X} and no unknown token",
-           byte);
-    }
-    ids.push_back(id);
-  }
-}
-
 BpeEncoder::BpeEncoder(const Vocab& vocab, const Pieces& pieces, const PreTokenizerRow& row,
                        bool nfc)
     : pretokenizer_(row.patterns),
       ignore_merges_(row.ignore_merges),
       nfc_(nfc),
       token_count_(static_cast<std::int32_t>(vocab.tokens.size())),
-      index_(build_index(vocab, pieces)),
+      index_(index_of_normal_tokens(vocab, pieces)),
       bytes_(build_bytes(vocab, index_)),
       byte_symbols_(build_byte_symbols(bytes_, token_count_)),
       merges_(build_merges(vocab, index_, byte_symbols_, token_count_ + 256)),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/text/token_index.hpp"
+#include "strata/text/vocab.hpp"
 
 #include <array>
 #include <atomic>
@@ -13,6 +14,10 @@
 #include <vector>
 
 namespace strata::text {
+
+// The tokens that merging can give. Only ordinary ones: the text of a control token must not turn
+// into it by way of merges. `pieces` must outlive the index and stay where they are.
+[[nodiscard]] TokenIndex index_of_normal_tokens(const Vocab& vocab, const Pieces& pieces);
 
 // The tokens whose text merges into the token itself, as far as they have been met. Most words of a
 // text are such tokens and need no merging again. Relaxed atomics suffice: a thread that misses

@@ -12,24 +12,10 @@ namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581
 
-TokenType type_of(const Vocab& vocab, std::size_t id) {
-  return vocab.types.empty() ? TokenType::kNormal : vocab.types[id];
-}
-
-TokenIndex build_index(const Vocab& vocab, const Pieces& pieces) {
-  TokenIndex index(pieces, vocab.tokens.size());
-  for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (type_of(vocab, id) == TokenType::kNormal && !pieces[id].empty()) {
-      index.insert(static_cast<std::int32_t>(id));
-    }
-  }
-  return index;
-}
-
 ByteTokens build_bytes(const Vocab& vocab, const Pieces& pieces) {
   ByteTokens bytes(vocab.unknown);
   for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (type_of(vocab, id) == TokenType::kByte) {
+    if (vocab.type(id) == TokenType::kByte) {
       bytes.set(static_cast<std::uint8_t>(pieces[id][0]), static_cast<std::int32_t>(id));
     }
   }
@@ -57,7 +43,7 @@ bool starts_word(std::string_view text, std::size_t at) {
 
 bool only_lead(const Vocab& vocab, const Pieces& pieces) {
   for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
-    if (type_of(vocab, id) != TokenType::kNormal) continue;
+    if (vocab.type(id) != TokenType::kNormal) continue;
     for (std::size_t at = 1; at < pieces[id].size(); ++at) {
       if (starts_word(pieces[id], at)) return false;
     }
@@ -80,7 +66,7 @@ std::string spaces_restored(std::string_view text) {
 
 SpmEncoder::SpmEncoder(const Vocab& vocab, const Pieces& pieces, bool add_space_prefix)
     : add_space_prefix_(add_space_prefix),
-      index_(build_index(vocab, pieces)),
+      index_(index_of_normal_tokens(vocab, pieces)),
       bytes_(build_bytes(vocab, pieces)),
       ranks_(build_ranks(vocab)),
       spaces_only_lead_(only_lead(vocab, pieces)),

@@ -34,10 +34,6 @@ constexpr std::string_view kEndTexts[] = {
 constexpr std::string_view kHarmonyVisible[] = {"<|end|>", "<|channel|>", "<|message|>",
                                                 "<|start|>", "<|constrain|>"};
 
-TokenType type_of(const Vocab& vocab, std::size_t id) {
-  return vocab.types.empty() ? TokenType::kNormal : vocab.types[id];
-}
-
 bool is_special(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUnknown ||
          type == TokenType::kUserDefined;
@@ -58,7 +54,7 @@ std::string byte_piece(const Vocab& vocab, std::size_t id) {
 
 std::string piece_of(const Vocab& vocab, std::size_t id) {
   const std::string& text = vocab.tokens[id];
-  const TokenType type = type_of(vocab, id);
+  const TokenType type = vocab.type(id);
   if (type == TokenType::kControl || type == TokenType::kUnknown) return text;
   if (type == TokenType::kByte && (vocab.model == VocabModel::kSpm || text.starts_with("<0x"))) {
     return byte_piece(vocab, id);
@@ -93,7 +89,7 @@ Pieces build_pieces(const Vocab& vocab) {
 SpecialTokens build_specials(const Vocab& vocab, const Pieces& pieces) {
   std::vector<SpecialTokens::Entry> entries;
   for (std::size_t id = 0; id < vocab.tokens.size(); ++id) {
-    const TokenType type = type_of(vocab, id);
+    const TokenType type = vocab.type(id);
     if (!is_special(type) || pieces[id].empty()) continue;
     entries.push_back(
         {std::string(pieces[id]), static_cast<std::int32_t>(id), type == TokenType::kUserDefined});
@@ -165,7 +161,7 @@ Tokenizer::Impl::Impl(const Vocab& vocab, const TokenizerOptions& options)
          name);
   }
   for (std::size_t id = 0; id < pieces.size(); ++id) {
-    const TokenType type = type_of(vocab, id);
+    const TokenType type = vocab.type(id);
     const bool control = type == TokenType::kControl || type == TokenType::kUnknown;
     flags.push_back({control, !control, is_special(type) && contains(kEndTexts, pieces[id])});
   }

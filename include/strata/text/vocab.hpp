@@ -2,6 +2,7 @@
 // Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md ("tokenizer.ggml.*").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ struct Vocab {
   std::optional<std::int32_t> bos, eos, eot, eom, unknown;
   std::vector<std::int32_t> fim_ends;  // fill-in-the-middle pad, repository and file separators
   std::optional<bool> add_bos, add_eos, add_space_prefix;
+
+  [[nodiscard]] TokenType type(std::size_t id) const {
+    return types.empty() ? TokenType::kNormal : types[id];
+  }
 };
 
 // Copies the tokenizer out of `file`. Error(kInput), naming the key, when it is missing, of another
