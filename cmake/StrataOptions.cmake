@@ -18,12 +18,14 @@ target_include_directories(strata_flags INTERFACE ${CMAKE_SOURCE_DIR}/include ${
 # (docs/exactness.md), so the compiler may not fuse what the source does not.
 target_compile_options(strata_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overflows in std::vector<std::byte>::insert that are not there (GCC bug 107852).
-  target_compile_options(strata_flags INTERFACE -Wno-stringop-overflow -Wno-array-bounds)
+  # GCC 12 sees overflows in std::vector<std::byte>::insert that are not there (GCC bug 107852),
+  # and overlapping copies in std::string's operator+ and assignment (GCC bug 105651).
+  target_compile_options(strata_flags INTERFACE -Wno-stringop-overflow -Wno-array-bounds
+                                                -Wno-restrict)
 endif()
 
 if(STRATA_SANITIZE)
-  target_compile_options(strata_flags INTERFACE -fsanitize=${STRATA_SANITIZE} -fno-omit-frame-pointer
-                                                -fno-sanitize-recover=all -g)
+  target_compile_options(strata_flags INTERFACE -g -fsanitize=${STRATA_SANITIZE}
+                                                -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(strata_flags INTERFACE -fsanitize=${STRATA_SANITIZE})
 endif()

@@ -1,8 +1,10 @@
-// The 16-token tile on AMX: tokens are the rows of A (signed bytes), weights the columns of B (unsigned codes), and the
-// interleaved layout is already the one B wants: row k/4 of B holds 4 codes of each of 16 weight rows.
-// Included inside namespace strata::kernels::amx by kernels/cpu/isa_amx.cpp.
+// The 16-token tile on AMX: tokens are the rows of A (signed bytes), weights the columns of B
+// (unsigned codes), and the interleaved layout is already the one B wants: row k/4 of B holds 4
+// codes of each of 16 weight rows. Included inside namespace strata::kernels::amx by
+// kernels/cpu/isa_amx.cpp.
 //
-// The int32 products are exact, so handing them to the same floating-point steps as add_block gives the same bits.
+// The int32 products are exact, so handing them to the same floating-point steps as add_block gives
+// the same bits.
 
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
@@ -12,7 +14,8 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16] = {};
 };
 
-// Tiles 0, 1: products; 2, 3: activations (16 tokens x 32 bytes); 4, 5: weights (8 x 16 rows x 4 codes).
+// Tiles 0, 1: products; 2, 3: activations (16 tokens x 32 bytes); 4, 5: weights (8 x 16 rows x 4
+// codes).
 STRATA_INLINE void configure_tiles() {
   TileConfig config;
   for (int i = 0; i < 2; ++i) {
@@ -26,8 +29,9 @@ STRATA_INLINE void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-// A block on its way through the three stages below. Each stage reads what the one before it stored an iteration
-// earlier: neither a tile load nor a load of products has to wait for a store that is still in flight.
+// A block on its way through the three stages below. Each stage reads what the one before it stored
+// an iteration earlier: neither a tile load nor a load of products has to wait for a store that is
+// still in flight.
 struct alignas(64) InFlight {
   std::byte codes[8 * 64];
   std::int32_t products[16 * 16];  // [token][row]
@@ -77,7 +81,9 @@ STRATA_INLINE void accumulate(const InFlight& f, const std::byte* panel, F32x16 
 template <class Format>
 void dot_tiles(const DotArgs& args) {
   const std::int64_t blocks = args.cols / 32;
-  const auto panel = [&](std::int64_t b) { return args.panel + static_cast<std::size_t>(b) * 16 * kPanelBlockBytes; };
+  const auto panel = [&](std::int64_t b) {
+    return args.panel + static_cast<std::size_t>(b) * 16 * kPanelBlockBytes;
+  };
   configure_tiles();
   InFlight flight[4];
   for (int g = 0; g < args.groups; ++g) {

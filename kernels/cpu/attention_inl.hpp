@@ -1,22 +1,25 @@
 // Attention over one chunk of positions for query rows that share a KV head.
 // Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
 //
-// Keys are interleaved by 16 positions, so that a score is one lane's running sum over the head's dimensions in order;
-// values are rows, so that an output is one lane's running sum over the positions in order. Chunks of kAttentionChunk
-// positions start at position 0 whatever the window, and are joined in order: a token's result depends neither on the
-// rows computed beside it nor on how chunks are spread over threads.
+// Keys are interleaved by 16 positions, so that a score is one lane's running sum over the head's
+// dimensions in order; values are rows, so that an output is one lane's running sum over the
+// positions in order. Chunks of kAttentionChunk positions start at position 0 whatever the window,
+// and are joined in order: a token's result depends neither on the rows computed beside it nor on
+// how chunks are spread over threads.
 
 STRATA_INLINE F32x16 load_cached(const std::uint16_t* p) { return load_half(p); }
 STRATA_INLINE F32x16 load_cached(const float* p) { return load(p); }
 
-// Scores of kQ queries with kP groups of 16 positions; kQ * kP running sums hide the latency of the chain.
+// Scores of kQ queries with kP groups of 16 positions; kQ * kP running sums hide the latency of the
+// chain.
 template <class Cell, int kQ, int kP>
 STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int first, int group) {
   F32x16 acc[kP][kQ];
   for (auto& row : acc) {
     for (F32x16& x : row) x = zero();
   }
-  const Cell* k = static_cast<const Cell*>(a.k) + static_cast<std::ptrdiff_t>(group) * a.head_dim * 16;
+  const Cell* k =
+      static_cast<const Cell*>(a.k) + static_cast<std::ptrdiff_t>(group) * a.head_dim * 16;
   for (int d = 0; d < a.head_dim; ++d) {
 #pragma GCC unroll kUnrollTokens
     for (int p = 0; p < kP; ++p) {
@@ -28,7 +31,8 @@ STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int
   for (int p = 0; p < kP; ++p) {
     for (int i = 0; i < kQ; ++i) {
       const int position = 16 * (group + p);
-      const F32x16 score = mask_from(mul(acc[p][i], set1(a.scale)), a.visible[first + i] - position);
+      const F32x16 score =
+          mask_from(mul(acc[p][i], set1(a.scale)), a.visible[first + i] - position);
       store(a.scores + (first + i) * kAttentionChunk + position, score);
     }
   }
@@ -59,7 +63,8 @@ STRATA_INLINE void weigh_values(const AttentionChunkArgs& a, int first, int posi
   }
   for (int j = 0; j < positions; ++j) {
     F32x16 value[kD];
-    const Cell* v = static_cast<const Cell*>(a.v) + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim;
+    const Cell* v =
+        static_cast<const Cell*>(a.v) + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim;
     for (int d = 0; d < kD; ++d) value[d] = load_cached(v + 16 * d);
 #pragma GCC unroll kUnrollTokens
     for (int i = 0; i < kQ; ++i) {
@@ -80,8 +85,8 @@ STRATA_INLINE void weigh_tail(const AttentionChunkArgs& a, int query, int from, 
     float* out = a.out + query * a.head_dim + dim;
     F32x16 acc = load(out);
     for (int j = from; j < to; ++j) {
-      const F32x16 value =
-          load_cached(static_cast<const Cell*>(a.v) + static_cast<std::ptrdiff_t>(j) * a.head_dim + dim);
+      const F32x16 value = load_cached(static_cast<const Cell*>(a.v) +
+                                       static_cast<std::ptrdiff_t>(j) * a.head_dim + dim);
       acc = fma(set1(a.scores[query * kAttentionChunk + j]), value, acc);
     }
     store(out, acc);
@@ -107,7 +112,8 @@ STRATA_INLINE void attend(const AttentionChunkArgs& a, int first) {
   for (int i = 0; i < kQ; ++i) exponentiate(a, first + i, groups);
   constexpr int kD = kQ <= 2 ? 4 : kQ <= 4 ? 2 : 1;
   int dim = 0;
-  for (; dim + 16 * kD <= a.head_dim; dim += 16 * kD) weigh_values<Cell, kQ, kD>(a, first, shared, dim);
+  for (; dim + 16 * kD <= a.head_dim; dim += 16 * kD)
+    weigh_values<Cell, kQ, kD>(a, first, shared, dim);
   for (; dim < a.head_dim; dim += 16) weigh_values<Cell, kQ, 1>(a, first, shared, dim);
   for (int i = 0; i < kQ; ++i) {
     if (a.visible[first + i] > shared) weigh_tail<Cell>(a, first + i, shared, a.visible[first + i]);
@@ -123,8 +129,8 @@ void attention_chunk(const AttentionChunkArgs& a) {
   for (; i < a.queries; ++i) attend<Cell, 1>(a, i);
 }
 
-void attention_merge(float* max_, float* sum, float* out, float chunk_max, float chunk_sum, const float* chunk_out,
-                     int head_dim) {
+void attention_merge(float* max_, float* sum, float* out, float chunk_max, float chunk_sum,
+                     const float* chunk_out, int head_dim) {
   const float top = *max_ > chunk_max ? *max_ : chunk_max;
   float lane[16];
   store(lane, exp_(sub(set1(*max_), set1(top))));

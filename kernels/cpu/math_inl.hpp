@@ -1,8 +1,10 @@
-// Exponential, sigmoid and sums with a fixed order, made only of operations that every instruction set rounds alike.
-// Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
+// Exponential, sigmoid and sums with a fixed order, made only of operations that every instruction
+// set rounds alike. Included inside namespace strata::kernels::STRATA_ISA by
+// kernels/cpu/table_inl.hpp.
 
-// exp(x) for x <= 88: x = n*ln2 + r, |r| <= ln2/2, a degree-6 polynomial for e^r (Cephes' expf coefficients), then 2^n.
-// Below -87 the result is 0; above 88 it stays exp(88). Relative error below 2^-22.
+// exp(x) for x <= 88: x = n*ln2 + r, |r| <= ln2/2, a degree-6 polynomial for e^r (Cephes' expf
+// coefficients), then 2^n. Below -87 the result is 0; above 88 it stays exp(88). Relative error
+// below 2^-22.
 STRATA_INLINE F32x16 exp_(F32x16 x) {
   const F32x16 clamped = max(min(x, set1(88.0f)), set1(-87.0f));
   const F32x16 n = round_even(mul(clamped, set1(1.44269504f)));

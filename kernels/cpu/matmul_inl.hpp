@@ -1,9 +1,9 @@
-// Dot products of 16 interleaved rows with a tile of tokens: the loop that all weight bytes pass through.
-// Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
+// Dot products of 16 interleaved rows with a tile of tokens: the loop that all weight bytes pass
+// through. Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
 //
-// Order of the sums (docs/exactness.md): K is cut into 8 segments; in a segment one accumulator a row runs over the
-// blocks in order; the 8 sums are added as a tree of neighbours. Rows lie in lanes, so no sum ever crosses lanes, and
-// a token's sum does not depend on its tile.
+// Order of the sums (docs/exactness.md): K is cut into 8 segments; in a segment one accumulator a
+// row runs over the blocks in order; the 8 sums are added as a tree of neighbours. Rows lie in
+// lanes, so no sum ever crosses lanes, and a token's sum does not depend on its tile.
 
 template <int kTile>
 STRATA_INLINE void store_tree(const F32x16 (&sums)[8][kTile], const DotArgs& args, int group) {
@@ -30,7 +30,9 @@ STRATA_INLINE void add_block(const Decoded& d, const std::byte* panel, F32x16 (&
     for (int part = 0; part < kParts; ++part) {
       I32x16 dot = set1_int(0);
       if constexpr (Format::kOffset != 0) {
-        const std::int32_t sum = kParts == 1 ? meta[t].sum : part == 0 ? meta[t].sum_low : meta[t].sum - meta[t].sum_low;
+        const std::int32_t sum = kParts == 1 ? meta[t].sum
+                                 : part == 0 ? meta[t].sum_low
+                                             : meta[t].sum - meta[t].sum_low;
         dot = set1_int(-Format::kOffset * sum);
       }
 #pragma GCC unroll 8
@@ -57,7 +59,8 @@ void dot_int8(const DotArgs& args) {
       for (std::int64_t b = segment * blocks / 8; b < end; ++b) {
         Decoded d;
         Format::decode(group, b, d);
-        add_block<Format, kTile>(d, args.panel + static_cast<std::size_t>(b) * kTile * kPanelBlockBytes, acc);
+        add_block<Format, kTile>(
+            d, args.panel + static_cast<std::size_t>(b) * kTile * kPanelBlockBytes, acc);
       }
       for (int t = 0; t < kTile; ++t) sums[segment][t] = acc[t];
     }
@@ -87,13 +90,15 @@ void dot_float(const DotArgs& args) {
   }
 }
 
-// The 32 elements of a block as floats, exactly the values the file's formula gives: out[k] holds element k of 16 rows.
+// The 32 elements of a block as floats, exactly the values the file's formula gives: out[k] holds
+// element k of 16 rows.
 template <class Format>
 void dequantize_block(const std::byte* group, std::int64_t block, F32x16* out) {
   Decoded d;
   Format::decode(group, block, d);
   const auto element = [&](I32x16 code, int k) {
-    F32x16 w = mul(to_float(add(code, set1_int(-Format::kOffset))), d.scale[k / Format::kPartElems]);
+    F32x16 w =
+        mul(to_float(add(code, set1_int(-Format::kOffset))), d.scale[k / Format::kPartElems]);
     if constexpr (Format::kHasMin) w = add(w, d.min);
     out[k] = w;
   };

@@ -20,12 +20,15 @@ STRATA_INLINE void quantize_block(F32x16 lo, F32x16 hi, std::int8_t* codes, Bloc
   *meta = BlockMeta{kept, sum, static_cast<float>(sum) * kept, low};
 }
 
-STRATA_INLINE std::int8_t* panel_codes(std::byte* panel, std::int64_t block, int tokens, int token) {
-  return reinterpret_cast<std::int8_t*>(panel + static_cast<std::size_t>(block * tokens) * kPanelBlockBytes + token * 32);
+STRATA_INLINE std::int8_t* panel_codes(std::byte* panel, std::int64_t block, int tokens,
+                                       int token) {
+  return reinterpret_cast<std::int8_t*>(
+      panel + static_cast<std::size_t>(block * tokens) * kPanelBlockBytes + token * 32);
 }
 STRATA_INLINE BlockMeta* panel_meta(std::byte* panel, std::int64_t block, int tokens, int token) {
-  return reinterpret_cast<BlockMeta*>(panel + static_cast<std::size_t>(block * tokens) * kPanelBlockBytes +
-                                      tokens * 32) + token;
+  return reinterpret_cast<BlockMeta*>(
+             panel + static_cast<std::size_t>(block * tokens) * kPanelBlockBytes + tokens * 32) +
+         token;
 }
 
 void quantize(const float* x, std::int64_t n, std::byte* panel, int tokens, int token) {
@@ -48,7 +51,8 @@ void rms_norm(const float* x, const float* weight, std::int64_t n, float eps, fl
   const float mean = sum_lanes(acc) / static_cast<float>(n);
   const float inverse = 1.0f / __builtin_sqrtf(mean + eps);
   const F32x16 scale = set1(inverse);
-  for (std::int64_t i = 0; i < whole; i += 16) store(y + i, mul(mul(load(x + i), scale), load(weight + i)));
+  for (std::int64_t i = 0; i < whole; i += 16)
+    store(y + i, mul(mul(load(x + i), scale), load(weight + i)));
   for (std::int64_t i = whole; i < n; ++i) {
     const float scaled = x[i] * inverse;
     y[i] = scaled * weight[i];
@@ -84,12 +88,13 @@ void rope(float* head, const float* cos_sin, int n_rot, bool neox) {
   }
 }
 
-void swiglu_quantize(const float* gate, const float* up, std::int64_t stride, int tokens, std::byte* panel,
-                     std::int64_t block) {
+void swiglu_quantize(const float* gate, const float* up, std::int64_t stride, int tokens,
+                     std::byte* panel, std::int64_t block) {
   for (int t = 0; t < tokens; ++t, gate += stride, up += stride) {
     const F32x16 lo = mul(silu(load(gate)), load(up));
     const F32x16 hi = mul(silu(load(gate + 16)), load(up + 16));
-    quantize_block(lo, hi, panel_codes(panel, block, tokens, t), panel_meta(panel, block, tokens, t));
+    quantize_block(lo, hi, panel_codes(panel, block, tokens, t),
+                   panel_meta(panel, block, tokens, t));
   }
 }
 

@@ -1,8 +1,9 @@
-// Compiles every kernel for one instruction set. Each kernels/cpu/isa_NAME.cpp defines STRATA_ISA (the namespace),
-// STRATA_SIMD (the register layer's header) and includes this file.
+// Compiles every kernel for one instruction set. Each kernels/cpu/isa_NAME.cpp defines STRATA_ISA
+// (the namespace), STRATA_SIMD (the register layer's header) and includes this file.
 //
-// Nothing here may use a std:: function that is not inlined, nor anything else of external linkage outside our namespace:
-// the linker could then take this file's AVX-512 copy for code that runs on every machine. (tests/kernels checks it.)
+// Nothing here may use a std:: function that is not inlined, nor anything else of external linkage
+// outside our namespace: the linker could then take this file's AVX-512 copy for code that runs on
+// every machine. (tests/kernels checks it.)
 #pragma once
 
 #include "kernels/cpu/kernels.hpp"
@@ -16,24 +17,25 @@
 namespace strata::kernels::STRATA_ISA {
 namespace {
 
-// How far ahead of its use a weight line is asked for: measured best of 0 to 16384 where one core reads 27 GB/s.
+// How far ahead of its use a weight line is asked for: measured best of 0 to 16384 where one core
+// reads 27 GB/s.
 constexpr std::size_t kPrefetchBytes = 4096;
 
 #include STRATA_SIMD
 
+#include "kernels/cpu/attention_inl.hpp"
 #include "kernels/cpu/math_inl.hpp"
-#include "kernels/cpu/unpack_inl.hpp"
 #include "kernels/cpu/matmul_inl.hpp"
 #include "kernels/cpu/rows_inl.hpp"
-#include "kernels/cpu/attention_inl.hpp"
+#include "kernels/cpu/unpack_inl.hpp"
 
 template <class Format>
 constexpr void add_quantized(Kernels& k, gguf::Type type) {
   const auto i = static_cast<std::size_t>(type);
-  DotFunction int8[] = {dot_int8<Format, 1>, dot_int8<Format, 2>, dot_int8<Format, 4>, dot_int8<Format, 8>,
-                        dot_int8<Format, 16>};
-  DotFunction f32[] = {dot_f32<Format, 1>, dot_f32<Format, 2>, dot_f32<Format, 4>, dot_f32<Format, 8>,
-                       dot_f32<Format, 16>};
+  DotFunction int8[] = {dot_int8<Format, 1>, dot_int8<Format, 2>, dot_int8<Format, 4>,
+                        dot_int8<Format, 8>, dot_int8<Format, 16>};
+  DotFunction f32[] = {dot_f32<Format, 1>, dot_f32<Format, 2>, dot_f32<Format, 4>,
+                       dot_f32<Format, 8>, dot_f32<Format, 16>};
   for (int t = 0; t < kTileCount; ++t) {
     k.dot[i][t] = int8[t];
     k.dot_f32[i][t] = f32[t];
@@ -43,8 +45,8 @@ constexpr void add_quantized(Kernels& k, gguf::Type type) {
 template <class Format>
 constexpr void add_float(Kernels& k, gguf::Type type) {
   const auto i = static_cast<std::size_t>(type);
-  DotFunction f32[] = {dot_float<Format, 1>, dot_float<Format, 2>, dot_float<Format, 4>, dot_float<Format, 8>,
-                       dot_float<Format, 16>};
+  DotFunction f32[] = {dot_float<Format, 1>, dot_float<Format, 2>, dot_float<Format, 4>,
+                       dot_float<Format, 8>, dot_float<Format, 16>};
   for (int t = 0; t < kTileCount; ++t) k.dot[i][t] = k.dot_f32[i][t] = f32[t];
 }
 

@@ -1,12 +1,13 @@
-// Block formats, decoded 16 rows at a time: codes as unsigned bytes, scales as floats. All that a format needs to have
-// kernels on every instruction set is a struct here.
-// Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
+// Block formats, decoded 16 rows at a time: codes as unsigned bytes, scales as floats. All that a
+// format needs to have kernels on every instruction set is a struct here. Included inside namespace
+// strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
 
-// One block of 32 elements of 16 rows. value = (code - kOffset) * scale[part] + min, part = element / kPartElems.
+// One block of 32 elements of 16 rows. value = (code - kOffset) * scale[part] + min, part = element
+// / kPartElems.
 struct Decoded {
-  U8x64 codes[8];    // [c]: elements 4c..4c+3 of each row
-  F32x16 scale[2];   // one a part
-  F32x16 min;        // only where kHasMin
+  U8x64 codes[8];   // [c]: elements 4c..4c+3 of each row
+  F32x16 scale[2];  // one a part
+  F32x16 min;       // only where kHasMin
 };
 
 STRATA_INLINE void decode_nibbles(const std::byte* p, Decoded& d) {
@@ -113,7 +114,7 @@ struct Q6_K {
     const std::byte* p = unit + 32 + (block & 7) * kSubBytes;
     for (std::size_t i = 0; i < kSubBytes; i += 64) prefetch(p + kPrefetchBytes + i);
     const F32x16 super = load_half(unit);
-    d.scale[0] = mul(super, to_float(load_i8_as_int(p)));       // exact: 11 + 8 bits
+    d.scale[0] = mul(super, to_float(load_i8_as_int(p)));  // exact: 11 + 8 bits
     d.scale[1] = mul(super, to_float(load_i8_as_int(p + 16)));
     decode_nibbles(p + 32 + 128, d);
     for (int v = 0; v < 2; ++v) {
@@ -135,9 +136,13 @@ struct F32 {
 };
 struct F16 {
   static constexpr std::size_t kBytes = 32;
-  STRATA_INLINE F32x16 decode(const std::byte* group, std::int64_t k) { return load_half(group + k * kBytes); }
+  STRATA_INLINE F32x16 decode(const std::byte* group, std::int64_t k) {
+    return load_half(group + k * kBytes);
+  }
 };
 struct BF16 {
   static constexpr std::size_t kBytes = 32;
-  STRATA_INLINE F32x16 decode(const std::byte* group, std::int64_t k) { return load_bf16(group + k * kBytes); }
+  STRATA_INLINE F32x16 decode(const std::byte* group, std::int64_t k) {
+    return load_bf16(group + k * kBytes);
+  }
 };

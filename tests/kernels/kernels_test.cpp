@@ -300,8 +300,8 @@ TEST(RowsTest, SwigluMatchesAcrossIsasAndTheFormula) {
   for (const int tokens : {1, 3, 16}) {
     compare_isas([&](const Kernels& k) {
       std::vector<float> panel(panel_bytes(64, tokens) / 4);
-      k.swiglu_quantize(gate.data(), up.data(), 32, tokens, reinterpret_cast<std::byte*>(panel.data()),
-                        1);
+      k.swiglu_quantize(gate.data(), up.data(), 32, tokens,
+                        reinterpret_cast<std::byte*>(panel.data()), 1);
       return panel;
     });
     const auto run = [&](const Kernels& k) {

@@ -1,7 +1,8 @@
-// 16 lanes in pairs of AVX2 registers (with FMA, F16C; VNNI's 256-bit form where __AVXVNNI__ is on).
-// Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
+// 16 lanes in pairs of AVX2 registers (with FMA, F16C; VNNI's 256-bit form where __AVXVNNI__ is
+// on). Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
 
-// How far loops over the tokens of a tile are unrolled. With 16 registers only the code size would grow.
+// How far loops over the tokens of a tile are unrolled. With 16 registers only the code size would
+// grow.
 constexpr int kUnrollTokens = 2;
 
 struct F32x16 {
@@ -32,18 +33,31 @@ STRATA_INLINE void store_half(void* p, F32x16 v) {
 }
 STRATA_INLINE F32x16 load_bf16(const void* p) {
   const auto* h = static_cast<const __m128i*>(p);
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h)), 16)),
-          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1)), 16))};
+  return {
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h)), 16)),
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1)), 16))};
 }
-STRATA_INLINE F32x16 add(F32x16 x, F32x16 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-STRATA_INLINE F32x16 sub(F32x16 x, F32x16 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
-STRATA_INLINE F32x16 mul(F32x16 x, F32x16 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
-STRATA_INLINE F32x16 div(F32x16 x, F32x16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+STRATA_INLINE F32x16 add(F32x16 x, F32x16 y) {
+  return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+STRATA_INLINE F32x16 sub(F32x16 x, F32x16 y) {
+  return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+STRATA_INLINE F32x16 mul(F32x16 x, F32x16 y) {
+  return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+STRATA_INLINE F32x16 div(F32x16 x, F32x16 y) {
+  return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
 STRATA_INLINE F32x16 fma(F32x16 x, F32x16 y, F32x16 z) {
   return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
 }
-STRATA_INLINE F32x16 max(F32x16 x, F32x16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
-STRATA_INLINE F32x16 min(F32x16 x, F32x16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+STRATA_INLINE F32x16 max(F32x16 x, F32x16 y) {
+  return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+STRATA_INLINE F32x16 min(F32x16 x, F32x16 y) {
+  return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
 STRATA_INLINE F32x16 abs(F32x16 x) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
@@ -73,9 +87,13 @@ STRATA_INLINE F32x16 scale_by_power(F32x16 v, F32x16 n) {
   };
   return {_mm256_mul_ps(v.a, power(n.a)), _mm256_mul_ps(v.b, power(n.b))};
 }
-STRATA_INLINE F32x16 to_float(I32x16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+STRATA_INLINE F32x16 to_float(I32x16 x) {
+  return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
 STRATA_INLINE I32x16 to_int(F32x16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
-STRATA_INLINE I32x16 set1_int(std::int32_t v) { return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)}; }
+STRATA_INLINE I32x16 set1_int(std::int32_t v) {
+  return {_mm256_set1_epi32(v), _mm256_set1_epi32(v)};
+}
 STRATA_INLINE I32x16 load_int(const std::int32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
@@ -84,7 +102,9 @@ STRATA_INLINE void store_int(std::int32_t* p, I32x16 v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.a);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), v.b);
 }
-STRATA_INLINE I32x16 add(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
+STRATA_INLINE I32x16 add(I32x16 x, I32x16 y) {
+  return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
 template <int kBits>
 STRATA_INLINE I32x16 shift_left(I32x16 x) {
   return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};
@@ -97,7 +117,9 @@ STRATA_INLINE I32x16 bit_and(I32x16 x, std::int32_t mask) {
   const __m256i m = _mm256_set1_epi32(mask);
   return {_mm256_and_si256(x.a, m), _mm256_and_si256(x.b, m)};
 }
-STRATA_INLINE I32x16 bit_or(I32x16 x, I32x16 y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+STRATA_INLINE I32x16 bit_or(I32x16 x, I32x16 y) {
+  return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
+}
 STRATA_INLINE I32x16 load_u8_as_int(const std::byte* p) {
   return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8)))};
@@ -113,7 +135,8 @@ STRATA_INLINE I32x16 load_split_nibbles(const std::byte* p) {
 STRATA_INLINE void store_as_i8(std::int8_t* p, I32x16 v) {
   // packs works inside 128-bit halves: the permutation puts the four quarters back in order.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8);
-  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 
@@ -128,14 +151,18 @@ STRATA_INLINE void store_bytes(std::byte* p, U8x64 v) {
 template <int kBits, unsigned kMask>
 STRATA_INLINE U8x64 shift_right_and(U8x64 v) {
   const __m256i m = _mm256_set1_epi8(static_cast<char>(kMask));
-  return {_mm256_and_si256(_mm256_srli_epi16(v.a, kBits), m), _mm256_and_si256(_mm256_srli_epi16(v.b, kBits), m)};
+  return {_mm256_and_si256(_mm256_srli_epi16(v.a, kBits), m),
+          _mm256_and_si256(_mm256_srli_epi16(v.b, kBits), m)};
 }
 template <int kBits, unsigned kMask>
 STRATA_INLINE U8x64 shift_left_and(U8x64 v) {
   const __m256i m = _mm256_set1_epi8(static_cast<char>(kMask));
-  return {_mm256_and_si256(_mm256_slli_epi16(v.a, kBits), m), _mm256_and_si256(_mm256_slli_epi16(v.b, kBits), m)};
+  return {_mm256_and_si256(_mm256_slli_epi16(v.a, kBits), m),
+          _mm256_and_si256(_mm256_slli_epi16(v.b, kBits), m)};
 }
-STRATA_INLINE U8x64 bit_or(U8x64 x, U8x64 y) { return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+STRATA_INLINE U8x64 bit_or(U8x64 x, U8x64 y) {
+  return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
+}
 template <int kByte>
 STRATA_INLINE I32x16 byte_of_lane(U8x64 v) {
   const __m256i m = _mm256_set1_epi32(255);
@@ -191,4 +218,6 @@ STRATA_INLINE std::int32_t sum_lanes(I32x16 v) {
   return _mm_cvtsi128_si32(_mm_add_epi32(quad, _mm_shuffle_epi32(quad, 0xb1)));
 }
 
-STRATA_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+STRATA_INLINE void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}

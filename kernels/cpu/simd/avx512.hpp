@@ -1,7 +1,8 @@
 // 16 lanes in AVX-512 registers (F, BW, VL, DQ, VNNI).
 // Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
 
-// How far loops over the tokens of a tile are unrolled. All running sums of a tile stay in registers.
+// How far loops over the tokens of a tile are unrolled. All running sums of a tile stay in
+// registers.
 constexpr int kUnrollTokens = 16;
 
 struct F32x16 {
@@ -47,7 +48,8 @@ STRATA_INLINE F32x16 mask_from(F32x16 v, int n) {
   return {_mm512_mask_mov_ps(_mm512_set1_ps(-__builtin_inff()), keep, v.v)};
 }
 STRATA_INLINE F32x16 scale_by_power(F32x16 v, F32x16 n) {
-  const __m512i power = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23);
+  const __m512i power =
+      _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23);
   return {_mm512_mul_ps(v.v, _mm512_castsi512_ps(power))};
 }
 STRATA_INLINE F32x16 to_float(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
@@ -64,7 +66,9 @@ template <int kBits>
 STRATA_INLINE I32x16 shift_right(I32x16 a) {
   return {_mm512_srli_epi32(a.v, kBits)};
 }
-STRATA_INLINE I32x16 bit_and(I32x16 a, std::int32_t mask) { return {_mm512_and_si512(a.v, _mm512_set1_epi32(mask))}; }
+STRATA_INLINE I32x16 bit_and(I32x16 a, std::int32_t mask) {
+  return {_mm512_and_si512(a.v, _mm512_set1_epi32(mask))};
+}
 STRATA_INLINE I32x16 bit_or(I32x16 a, I32x16 b) { return {_mm512_or_si512(a.v, b.v)}; }
 STRATA_INLINE I32x16 load_u8_as_int(const std::byte* p) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
@@ -85,11 +89,13 @@ STRATA_INLINE U8x64 load_bytes(const std::byte* p) { return {_mm512_loadu_si512(
 STRATA_INLINE void store_bytes(std::byte* p, U8x64 v) { _mm512_storeu_si512(p, v.v); }
 template <int kBits, unsigned kMask>
 STRATA_INLINE U8x64 shift_right_and(U8x64 v) {
-  return {_mm512_and_si512(_mm512_srli_epi16(v.v, kBits), _mm512_set1_epi8(static_cast<char>(kMask)))};
+  return {
+      _mm512_and_si512(_mm512_srli_epi16(v.v, kBits), _mm512_set1_epi8(static_cast<char>(kMask)))};
 }
 template <int kBits, unsigned kMask>
 STRATA_INLINE U8x64 shift_left_and(U8x64 v) {
-  return {_mm512_and_si512(_mm512_slli_epi16(v.v, kBits), _mm512_set1_epi8(static_cast<char>(kMask)))};
+  return {
+      _mm512_and_si512(_mm512_slli_epi16(v.v, kBits), _mm512_set1_epi8(static_cast<char>(kMask)))};
 }
 STRATA_INLINE U8x64 bit_or(U8x64 a, U8x64 b) { return {_mm512_or_si512(a.v, b.v)}; }
 template <int kByte>
@@ -115,4 +121,6 @@ STRATA_INLINE float sum_lanes(F32x16 v) {
 STRATA_INLINE float max_lanes(F32x16 v) { return _mm512_reduce_max_ps(v.v); }
 STRATA_INLINE std::int32_t sum_lanes(I32x16 v) { return _mm512_reduce_add_epi32(v.v); }
 
-STRATA_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+STRATA_INLINE void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}

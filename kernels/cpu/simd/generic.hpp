@@ -1,5 +1,5 @@
-// 16 lanes in plain C++: the register layer that defines the bits. Every other layer gives the same results lane by
-// lane, since each operation here is one IEEE operation or an exact integer one.
+// 16 lanes in plain C++: the register layer that defines the bits. Every other layer gives the same
+// results lane by lane, since each operation here is one IEEE operation or an exact integer one.
 // Included inside namespace strata::kernels::STRATA_ISA by kernels/cpu/table_inl.hpp.
 
 // How far loops over the tokens of a tile are unrolled. Plain loops: this layer is for being right.
@@ -102,7 +102,8 @@ STRATA_INLINE F32x16 mask_from(F32x16 v, int n) {
 // v * 2^n for integral n in [-126, 127]; n comes as a float.
 STRATA_INLINE F32x16 scale_by_power(F32x16 v, F32x16 n) {
   return each_float([&](int i) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<std::int32_t>(n.lane[i]) + 127) << 23;
+    const std::uint32_t bits =
+        static_cast<std::uint32_t>(static_cast<std::int32_t>(n.lane[i]) + 127) << 23;
     float power;
     __builtin_memcpy(&power, &bits, 4);
     return v.lane[i] * power;
@@ -128,7 +129,9 @@ STRATA_INLINE I32x16 add(I32x16 a, I32x16 b) {
 }
 template <int kBits>
 STRATA_INLINE I32x16 shift_left(I32x16 a) {
-  return each_int([&](int i) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.lane[i]) << kBits); });
+  return each_int([&](int i) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.lane[i]) << kBits);
+  });
 }
 template <int kBits>
 STRATA_INLINE I32x16 shift_right(I32x16 a) {  // of non-negative values
@@ -159,7 +162,8 @@ STRATA_INLINE U8x64 load_bytes(const std::byte* p) {
   return each_byte([=](int i) { return static_cast<unsigned>(p[i]); });
 }
 STRATA_INLINE void store_bytes(std::byte* p, U8x64 v) { __builtin_memcpy(p, v.byte, 64); }
-// (v >> kBits) & kMask and (v << kBits) & kMask on bytes; kMask holds no bit that a neighbour byte could shift in.
+// (v >> kBits) & kMask and (v << kBits) & kMask on bytes; kMask holds no bit that a neighbour byte
+// could shift in.
 template <int kBits, unsigned kMask>
 STRATA_INLINE U8x64 shift_right_and(U8x64 v) {
   return each_byte([&](int i) { return (static_cast<unsigned>(v.byte[i]) >> kBits) & kMask; });
@@ -177,8 +181,8 @@ STRATA_INLINE I32x16 byte_of_lane(U8x64 v) {
   return each_int([&](int i) { return static_cast<std::int32_t>(v.byte[4 * i + kByte]); });
 }
 
-// acc[r] += sum over j of codes[4r+j] * a[j], where `a` points at 4 signed bytes in [-127, 127]. Exact.
-// kWide: codes use all 8 bits; otherwise they stay below 64.
+// acc[r] += sum over j of codes[4r+j] * a[j], where `a` points at 4 signed bytes in [-127, 127].
+// Exact. kWide: codes use all 8 bits; otherwise they stay below 64.
 template <bool kWide>
 STRATA_INLINE I32x16 dot4(I32x16 acc, U8x64 codes, const std::int8_t* a) {
   return each_int([&](int r) {
