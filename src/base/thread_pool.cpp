@@ -37,6 +37,8 @@ namespace {
 constexpr int kOversubscribedSpinUs = 2;
 // Reading the clock costs about as much as this many pauses.
 constexpr int kPausesPerClock = 32;
+// How often a worker that a small job does not need looks again before it helps: about 1 us.
+constexpr int kLooks = 16;
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -148,6 +150,7 @@ class OneJob {
 struct ThreadPool::Impl {
   // The job, on one cache line: a claim brings its fields along.
   alignas(64) std::atomic<std::int64_t> unclaimed{0};
+  std::atomic<std::int64_t> offered{0};  // to the workers; a hint to those without a claim
   std::int64_t count = 0;
   Call call = nullptr;
   const void* object = nullptr;
@@ -209,9 +212,16 @@ ThreadPool::Impl::~Impl() {
   for (std::thread& worker : workers) worker.join();
 }
 
+// A job with fewer indices than workers is for the first of them. Did all claim at once, the few
+// that succeed would queue with those that do not; the others step in when the first do not come.
 void ThreadPool::Impl::worker_main(int worker) noexcept {
-  const auto called = [this] {
-    return unclaimed.load(std::memory_order_relaxed) > 0 || stop.load(std::memory_order_relaxed);
+  int looks = 0;
+  const auto called = [this, worker, &looks] {
+    if (unclaimed.load(std::memory_order_relaxed) <= 0) {
+      looks = 0;
+      return stop.load(std::memory_order_relaxed);
+    }
+    return offered.load(std::memory_order_relaxed) >= worker || ++looks > kLooks;
   };
   while (!stop.load(std::memory_order_relaxed)) {
     if (!spin_until(spin, called)) {
@@ -280,6 +290,7 @@ void ThreadPool::Impl::run_job(std::size_t job_count, Call job_call,
   call = job_call;
   object = job_object;
   const std::int64_t own = share_of(count);
+  offered.store(count - own, std::memory_order_relaxed);
   unclaimed.store(count - own, std::memory_order_seq_cst);
   wake(count - own);
   run_indices(0, own, 0);
