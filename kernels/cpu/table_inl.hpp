@@ -23,11 +23,14 @@ constexpr std::size_t kPrefetchBytes = 4096;
 
 #include STRATA_SIMD
 
-#include "kernels/cpu/attention_inl.hpp"
+// Each uses what stands above it.
+// clang-format off
 #include "kernels/cpu/math_inl.hpp"
+#include "kernels/cpu/unpack_inl.hpp"
 #include "kernels/cpu/matmul_inl.hpp"
 #include "kernels/cpu/rows_inl.hpp"
-#include "kernels/cpu/unpack_inl.hpp"
+#include "kernels/cpu/attention_inl.hpp"
+// clang-format on
 
 template <class Format>
 constexpr void add_quantized(Kernels& k, gguf::Type type) {
