@@ -12,7 +12,7 @@ function(strata_layer name)
   endif()
 endfunction()
 
-# The CPU kernels: one source a file of kernels/cpu/isa_NAME.cpp, each compiled for its instruction set.
+# The CPU kernels: each kernels/cpu/isa_NAME.cpp is compiled for its instruction set.
 function(strata_kernels_cpu)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cpu/*.cpp)
   if(NOT sources)
@@ -27,7 +27,8 @@ function(strata_kernels_cpu)
     target_compile_options(strata_kernels_cpu PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
   endif()
   set(avx2 -mavx2 -mfma -mf16c -mbmi2)
-  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512)
+  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+             -mprefer-vector-width=512)
   set(flags_avx2 ${avx2})
   set(flags_avxvnni ${avx2} -mavxvnni)
   set(flags_avx512 ${avx512})
@@ -46,5 +47,8 @@ function(strata_program name)
     add_executable(${name} ${sources})
     target_link_libraries(${name} PRIVATE strata_runtime CLI11::CLI11 spdlog::spdlog)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+    strata_commit_header(${name})
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/app/version.cpp PROPERTIES
+                                COMPILE_DEFINITIONS STRATA_VERSION="${PROJECT_VERSION}")
   endif()
 endfunction()

@@ -1,0 +1,82 @@
+#include "src/app/engine_options.hpp"
+
+#include "src/app/status_line.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+namespace strata::app {
+
+CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
+                        std::initializer_list<std::string> choices, const std::string& help) {
+  const std::vector<std::string> words(choices);
+  CLI::Validator member = CLI::IsMember(words);
+  member.description("");  // the words already stand where the type's name would
+  return app.add_option(names, value, help)
+      ->type_name(fmt::format("{}", fmt::join(words, "|")))
+      ->check(member);
+}
+
+void EngineFlags::add_model(CLI::App& app) {
+  app.add_option("MODEL", model_, "GGUF file, or the first shard of a split one")
+      ->required()
+      ->type_name("");
+}
+
+void EngineFlags::add(CLI::App& app, Context context) {
+  const std::string group = "Engine";
+  if (context == Context::kOption) {
+    app.add_option(
+           "-c,--context", context_,
+           fmt::format("positions of the context; 0: the model's own, at most {}", kDefaultContext))
+        ->type_name("N")
+        ->capture_default_str()
+        ->group(group);
+  }
+  app.add_option("-t,--threads", threads_, "threads; 0: one for each fast core")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  add_choice(app, "--isa", isa_, {"generic", "avx2", "avxvnni", "avx512", "amx"},
+             "instruction set; by default the fastest that runs here")
+      ->group(group);
+  add_choice(app, "--activations", activations_, {"int8", "f32"},
+             "arithmetic: int8 is fast, f32 a slow reference")
+      ->capture_default_str()
+      ->group(group);
+  add_choice(app, "--kv", kv_, {"f16", "f32"},
+             "cells of the KV cache; by default f16, with --activations f32 f32")
+      ->group(group);
+  app.add_option("--window", window_, "most tokens of a prompt computed at once")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--no-pin", no_pin_, "leave threads free to move between cores")->group(group);
+}
+
+EngineOptions EngineFlags::options() const {
+  EngineOptions options;
+  options.model = model_;
+  options.context = context_;
+  options.threads = threads_;
+  options.window = window_;
+  options.pin_threads = !no_pin_;
+  options.isa = parse_isa(isa_);  // empty: none asked for
+  if (activations_ == "f32") options.activations = device::Activations::kF32;
+  if (!kv_.empty()) options.kv = kv_ == "f32" ? device::KvType::kF32 : device::KvType::kF16;
+  return options;
+}
+
+std::unique_ptr<Engine> EngineFlags::load(const Console& console, const EngineOptions& options,
+                                          bool quiet) const {
+  StatusLine status(console.error_is_terminal && !quiet);
+  EngineOptions with_status = options;
+  with_status.progress = [&](std::string_view stage, double fraction) {
+    status.show(stage, fraction);
+  };
+  return Engine::load(with_status);
+}
+
+}  // namespace strata::app

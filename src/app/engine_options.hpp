@@ -1,0 +1,41 @@
+// The options of every command that loads a model.
+#pragma once
+
+#include "src/app/console.hpp"
+#include "strata/runtime/engine.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+namespace strata::app {
+
+// An option whose value is one of a few words: they stand in the help, another is an error.
+CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
+                        std::initializer_list<std::string> choices, const std::string& help);
+
+class EngineFlags {
+ public:
+  enum class Context { kOption, kNone };  // has the command -c?
+
+  void add_model(CLI::App& app);
+  void add(CLI::App& app, Context context);
+
+  [[nodiscard]] EngineOptions options() const;
+  // Loads the model, with a status line where a terminal is attached and `quiet` does not forbid.
+  [[nodiscard]] std::unique_ptr<Engine> load(const Console& console, const EngineOptions& options,
+                                             bool quiet) const;
+  [[nodiscard]] const std::string& activations() const noexcept { return activations_; }
+
+ private:
+  std::string model_;
+  int context_ = 0;
+  int threads_ = 0;
+  int window_ = 512;
+  std::string isa_, kv_;
+  std::string activations_ = "int8";
+  bool no_pin_ = false;
+};
+
+}  // namespace strata::app
