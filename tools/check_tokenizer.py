@@ -6,7 +6,8 @@
         Each string through both; without MODEL.gguf a GGUF with only a vocabulary is written from
         the tokenizer.json. CMD reads JSON strings on stdin, one a line, and prints a JSON array of
         ids for each. {model} stands for the GGUF's path and {nfc} for --nfc or --no-nfc, as the
-        tokenizer.json normalises. Default: strata tokenize {model} --json-lines {nfc}.
+        tokenizer.json normalises. Default:
+        strata tokenize {model} --json-lines --special --no-bos {nfc}
     check_tokenizer.py splits [--program PROGRAM] [--strings N]
         Each row of the table of pre-tokenizers against Hugging Face's engine running the same
         expressions.
@@ -68,6 +69,7 @@ MARKS = (
     "\u0300\u0301\u0308\u0327\u0323\u0345\u0591\u05b4\u064b\u0670"
     "\u093c\u094d\u09be\u0e34\u0f71\u1dc4\u20d0\u3099"
 )
+DEFAULT_COMMAND = "strata tokenize {model} --json-lines --special --no-bos {nfc}"
 # What a ByteLevel pre-tokenizer does when it is told to use its regex.
 GPT2_REGEX = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
@@ -354,7 +356,7 @@ def main():
         if what != "splits":
             sub.add_argument("tokenizers", nargs="+", metavar="NAME=TOKENIZER.json[,MODEL.gguf]")
         if what == "ids":
-            sub.add_argument("--command", default="strata tokenize {model} --json-lines {nfc}")
+            sub.add_argument("--command", default=DEFAULT_COMMAND)
         sub.add_argument("--program", default="build/release/tests/strata_tokenize_lines")
         sub.add_argument("--strings", type=int, default=1000 if what == "vectors" else 10000)
         sub.add_argument("--seed", type=int, default=1)

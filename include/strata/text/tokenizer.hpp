@@ -42,6 +42,7 @@ struct Segment {
 
 class Tokenizer {
  public:
+  // What is needed is copied: the file may be closed afterwards.
   // Error(kInput) as vocab_from_gguf says, for an unknown pre-tokenizer, and for merges that are
   // not merges.
   [[nodiscard]] static Tokenizer from_gguf(const gguf::File& file,
