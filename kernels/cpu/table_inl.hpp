@@ -21,10 +21,9 @@ namespace {
 // reads 27 GB/s.
 constexpr std::size_t kPrefetchBytes = 4096;
 
-#include STRATA_SIMD
-
-// Each uses what stands above it.
+// In this order: each builds on those before it.
 // clang-format off
+#include STRATA_SIMD
 #include "kernels/cpu/math_inl.hpp"
 #include "kernels/cpu/unpack_inl.hpp"
 #include "kernels/cpu/matmul_inl.hpp"
