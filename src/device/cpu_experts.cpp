@@ -42,27 +42,32 @@ struct CpuDevice::ExpertPlan {
   quant::ExpertLayout layout;
   std::span<const ExpertWork> work;
   std::span<const std::int32_t> starts;
-  bool float_x;               // x as float panels: float weights or f32 activations
-  bool float_hidden;          // the same for what down reads
-  const std::byte* x_panels;  // all columns, in tiles
-  const std::byte* x_rows;    // int8 only: single-token panels by token of the window
-  std::byte* hidden_panels;
+  // What each matrix reads: float panels (float weights or f32 activations) or int8 ones. Gate and
+  // up need not agree.
+  bool float_gate;
+  bool float_up;
+  bool float_hidden;
+  const std::byte* x_int8 = nullptr;  // all columns, in tiles
+  const std::byte* x_f32 = nullptr;   // the same as floats
+  const std::byte* x_rows = nullptr;  // single-token int8 panels by token of the window
+  std::byte* hidden_panels = nullptr;
 
-  [[nodiscard]] std::size_t x_offset(std::int64_t column) const noexcept {
-    return float_x ? sizeof(float) * static_cast<std::size_t>(layout.embd * column)
-                   : panel_bytes(layout.embd, static_cast<int>(column));
+  [[nodiscard]] std::size_t x_offset(std::int64_t column, bool floats) const noexcept {
+    return floats ? sizeof(float) * static_cast<std::size_t>(layout.embd * column)
+                  : panel_bytes(layout.embd, static_cast<int>(column));
   }
   [[nodiscard]] std::size_t hidden_offset(std::int64_t column) const noexcept {
     return float_hidden ? sizeof(float) * static_cast<std::size_t>(layout.hidden * column)
                         : panel_bytes(layout.hidden, static_cast<int>(column));
   }
   // The panel a tile of item `i` reads; a single token needs no gathering.
-  [[nodiscard]] const std::byte* x_panel(std::size_t i, Tile tile) const noexcept {
-    if (!float_x && tile.tokens == 1) {
+  [[nodiscard]] const std::byte* x_panel(std::size_t i, Tile tile, bool floats) const noexcept {
+    if (floats) return x_f32 + x_offset(starts[i] + tile.first, true);
+    if (tile.tokens == 1) {
       return x_rows +
              panel_bytes(layout.embd, 1) * static_cast<std::size_t>(work[i].tokens[tile.first]);
     }
-    return x_panels + x_offset(starts[i] + tile.first);
+    return x_int8 + x_offset(starts[i] + tile.first, false);
   }
 };
 
@@ -75,18 +80,20 @@ void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<con
     expert_starts_.push_back(columns);
     columns += static_cast<std::int32_t>(w.tokens.size());
   }
-  ExpertPlan plan{layout,
-                  work,
-                  expert_starts_,
-                  float_panels(layout.gate_type),
-                  float_panels(layout.down_type),
-                  nullptr,
-                  nullptr,
-                  nullptr};
-  std::byte* x_panels = expert_panels_.get(plan.x_offset(columns));
-  plan.x_panels = x_panels;
+  ExpertPlan plan{.layout = layout,
+                  .work = work,
+                  .starts = expert_starts_,
+                  .float_gate = float_panels(layout.gate_type),
+                  .float_up = float_panels(layout.up_type),
+                  .float_hidden = float_panels(layout.down_type)};
   plan.hidden_panels = hidden_panels_.get(plan.hidden_offset(columns));
-  if (!plan.float_x) {
+  const bool floats = plan.float_gate || plan.float_up;
+  const bool int8 = !plan.float_gate || !plan.float_up;
+  std::byte* gathered_f32 = nullptr;
+  std::byte* gathered_int8 = nullptr;
+  if (floats) plan.x_f32 = gathered_f32 = panels_f32_.get(plan.x_offset(columns, true));
+  if (int8) {
+    plan.x_int8 = gathered_int8 = expert_panels_.get(plan.x_offset(columns, false));
     const std::size_t row_bytes = panel_bytes(x.width, 1);
     std::byte* rows = panels_int8_.get(row_bytes * static_cast<std::size_t>(x.count));
     spread(pool_, static_cast<std::size_t>(x.count), static_cast<std::size_t>(x.width) * 2,
@@ -95,7 +102,7 @@ void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<con
            });
     plan.x_rows = rows;
   }
-  if (plan.float_x || static_cast<std::size_t>(columns) > work.size()) {
+  if (floats || static_cast<std::size_t>(columns) > work.size()) {
     spread(pool_, work.size(),
            static_cast<std::size_t>(x.width * (columns / static_cast<int>(work.size()) + 1)),
            [&](std::size_t i, int) {
@@ -104,11 +111,14 @@ void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<con
                const Tile tile = cut.tile(t);
                const auto tokens = work[i].tokens.subspan(static_cast<std::size_t>(tile.first),
                                                           static_cast<std::size_t>(tile.tokens));
-               std::byte* panel = x_panels + plan.x_offset(expert_starts_[i] + tile.first);
-               if (plan.float_x) {
-                 gather_f32(x, tokens, reinterpret_cast<float*>(panel));
-               } else if (tile.tokens > 1) {
-                 gather_int8(plan.x_rows, panel_bytes(x.width, 1), tokens, x.width, panel);
+               const std::int32_t column = expert_starts_[i] + tile.first;
+               if (floats) {
+                 gather_f32(x, tokens,
+                            reinterpret_cast<float*>(gathered_f32 + plan.x_offset(column, true)));
+               }
+               if (int8 && tile.tokens > 1) {
+                 gather_int8(plan.x_rows, panel_bytes(x.width, 1), tokens, x.width,
+                             gathered_int8 + plan.x_offset(column, false));
                }
              }
            });
@@ -143,13 +153,12 @@ void CpuDevice::gate_up(const ExpertPlan& plan) {
     for (std::int64_t block = first; block < last; block += step) {
       for (int t = 0; t < cut.tiles(); ++t) {
         const Tile tile = cut.tile(t);
-        const std::byte* panel = plan.x_panel(i, tile);
         const int width = kernels::tile_index(tile.tokens);
         const int groups = static_cast<int>(2 * step);
-        gate_dot[width]({gate.group(2 * block), gate.group_bytes, groups, layout.embd, panel, g,
-                         32 * step, false});
-        up_dot[width](
-            {up.group(2 * block), up.group_bytes, groups, layout.embd, panel, u, 32 * step, false});
+        gate_dot[width]({gate.group(2 * block), gate.group_bytes, groups, layout.embd,
+                         plan.x_panel(i, tile, plan.float_gate), g, 32 * step, false});
+        up_dot[width]({up.group(2 * block), up.group_bytes, groups, layout.embd,
+                       plan.x_panel(i, tile, plan.float_up), u, 32 * step, false});
         std::byte* hidden = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
         for (std::int64_t b = 0; b < step; ++b) {
           if (plan.float_hidden) {
