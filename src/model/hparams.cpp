@@ -50,11 +50,13 @@ class Keys {
     return static_cast<int>(value);
   }
   [[nodiscard]] float positive(std::string_view key, double value) const {
-    if (!(value > 0) || !std::isfinite(value)) {
+    // Checked as a float: what is tiny or huge as a double may be none.
+    const auto kept = static_cast<float>(value);
+    if (!(kept > 0) || !std::isfinite(kept)) {
       fail(ErrorKind::kInput, "{}: metadata key '{}' is {}; expected a positive number",
            file_.path().string(), name(key), value);
     }
-    return static_cast<float>(value);
+    return kept;
   }
 
   const gguf::File& file_;
@@ -118,18 +120,25 @@ HParams read_hparams(const gguf::File& file) {
   }
   if (h.embd % 32 != 0)
     refuse(fmt::format("'{}' is {}, not a multiple of 32", keys.name("embedding_length"), h.embd));
-  if (h.expert_hidden % 32 != 0)
-    refuse(fmt::format("the expert width is {}, not a multiple of 32", h.expert_hidden));
-  if (h.heads % h.kv_heads != 0) {
-    refuse(
-        fmt::format("{} query heads do not divide evenly over {} KV heads", h.heads, h.kv_heads));
+  if (h.expert_hidden % 32 != 0) {
+    refuse(fmt::format("'{}' is {}, not a multiple of 32", keys.name("expert_feed_forward_length"),
+                       h.expert_hidden));
   }
-  if (value_dim != h.head_dim || h.head_dim % 16 != 0 || h.n_rot % 2 != 0) {
-    refuse(
-        fmt::format("key heads of {} and value heads of {} with {} rotated dimensions; expected "
-                    "equal multiples of 16 "
-                    "and an even rotation",
-                    h.head_dim, value_dim, h.n_rot));
+  if (h.heads % h.kv_heads != 0) {
+    refuse(fmt::format("'{}' is {}: {} query heads do not divide evenly over them",
+                       keys.name("attention.head_count_kv"), h.kv_heads, h.heads));
+  }
+  if (h.head_dim % 16 != 0) {
+    refuse(fmt::format("'{}' is {}, not a multiple of 16", keys.name("attention.key_length"),
+                       h.head_dim));
+  }
+  if (value_dim != h.head_dim) {
+    refuse(fmt::format("'{}' is {}; expected that of the keys, {}",
+                       keys.name("attention.value_length"), value_dim, h.head_dim));
+  }
+  if (h.n_rot % 2 != 0) {
+    refuse(fmt::format("'{}' is {}, an odd number: positions rotate pairs",
+                       keys.name("rope.dimension_count"), h.n_rot));
   }
   return h;
 }
