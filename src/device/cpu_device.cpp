@@ -51,9 +51,9 @@ std::unique_ptr<Memory> CpuDevice::upload(Buffer&& host) {
 
 std::int64_t CpuDevice::task_size(std::size_t item_bytes, std::int64_t items,
                                   std::int64_t most) const noexcept {
-  // Long enough that streaming reads get up to speed, short enough that no thread waits long for
-  // the last task.
-  constexpr std::size_t kTaskBytes = 256 * 1024;
+  // Small tasks read best: threads that stand close together in memory share what it opened. Long
+  // streams, one a thread, read a fifth slower (measured with 1 to 8192 KiB on two cores).
+  constexpr std::size_t kTaskBytes = 32 * 1024;
   constexpr std::int64_t kTasksAThread = 8;
   const std::int64_t balanced = items / (pool_.size() * kTasksAThread);
   return std::clamp<std::int64_t>(
