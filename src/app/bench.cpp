@@ -195,8 +195,7 @@ int run(BenchOptions& options, Console& console) {
   engine_options.context = std::ranges::max(tests, {}, &Test::tokens).tokens;
   // Before the engine pins this thread to one processor.
   Machine machine{detect_topology().model_name, {}};
-  const std::unique_ptr<Engine> engine =
-      options.engine.load(console, engine_options, options.quiet);
+  const std::unique_ptr<Engine> engine = load_engine(console, engine_options, options.quiet);
   if (!options.quiet) console.note(start_report(*engine) + "\n");
   Bench bench(*engine, options.repetitions);
   StatusLine status(console.error_is_terminal && !options.quiet);

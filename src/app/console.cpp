@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 namespace strata::app {
 namespace {
@@ -36,6 +37,22 @@ void Output::flush() {
     fail(full ? ErrorKind::kResource : ErrorKind::kIo, "standard output: {}", std::strerror(errno));
   }
   buffer_.clear();
+}
+
+// Not through /dev/stdin, which cannot be opened where standard input is a socket.
+std::string read_standard_input(std::size_t max_bytes) {
+  std::string text;
+  std::vector<char> piece(kBuffered);
+  for (;;) {
+    const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (count == 0) return text;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(ErrorKind::kIo, "standard input: {}", std::strerror(errno));
+    text.append(piece.data(), static_cast<std::size_t>(count));
+    if (text.size() > max_bytes) {
+      fail(ErrorKind::kInput, "standard input: more than {} bytes", max_bytes);
+    }
+  }
 }
 
 Console::Console()

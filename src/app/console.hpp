@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <spdlog/logger.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,9 @@ class Output {
  private:
   std::string buffer_;
 };
+
+// Standard input to its end. Error(kIo), or Error(kInput) for more than `max_bytes`.
+[[nodiscard]] std::string read_standard_input(std::size_t max_bytes);
 
 struct Console {
   Console();

@@ -2,8 +2,12 @@
 #pragma once
 
 #include "strata/runtime/engine.hpp"
+#include "strata/text/chat_template.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +16,15 @@ namespace strata::app {
 
 class Conversation {
  public:
-  // `raw`: no template; what is asked is appended to the text so far, special tokens in it are
-  // recognised. Error(kUsage) for a system message with `raw`. The tokenizer must outlive it.
-  Conversation(const Engine& engine, bool raw, std::string system);
+  // With the chat template of the model's file; `system`, unless empty, is the first message.
+  // Error(kUsage) when the file has no template, Error(kInput) when we cannot run it.
+  [[nodiscard]] static Conversation chat(const Engine& engine, std::string_view system);
+  // Without a template: what is asked and answered is one growing text. Special tokens in it are
+  // recognised.
+  [[nodiscard]] static Conversation raw(const Engine& engine);
 
-  // The prompt for an answer to `text`, which counts as said from then on. Error(kUsage) for an
-  // empty prompt.
+  // The prompt for an answer to `text`, which counts as said from then on. Error(kInput) when the
+  // template fails; `text` counts as said all the same.
   [[nodiscard]] std::vector<std::int32_t> ask(std::string_view text);
   // How the model answered.
   void answered(std::string_view text);
@@ -27,9 +34,15 @@ class Conversation {
   void reset();
 
  private:
-  const text::Tokenizer& tokenizer_;
-  std::string text_;
-  std::size_t before_ask_ = 0;
+  explicit Conversation(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  [[nodiscard]] std::vector<std::int32_t> render() const;
+
+  const text::Tokenizer& tokenizer_;                                 // the engine's
+  std::optional<text::ChatTemplate> template_;                       // none: raw
+  nlohmann::ordered_json system_ = nlohmann::ordered_json::array();  // none or one message
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
+  std::string text_;  // raw
+  std::size_t text_before_ask_ = 0;
 };
 
 }  // namespace strata::app

@@ -69,8 +69,8 @@ EngineOptions EngineFlags::options() const {
   return options;
 }
 
-std::unique_ptr<Engine> EngineFlags::load(const Console& console, const EngineOptions& options,
-                                          bool quiet) const {
+std::unique_ptr<Engine> load_engine(const Console& console, const EngineOptions& options,
+                                    bool quiet) {
   StatusLine status(console.error_is_terminal && !quiet);
   EngineOptions with_status = options;
   with_status.progress = [&](std::string_view stage, double fraction) {

@@ -23,9 +23,6 @@ class EngineFlags {
   void add(CLI::App& app, Context context);
 
   [[nodiscard]] EngineOptions options() const;
-  // Loads the model, with a status line where a terminal is attached and `quiet` does not forbid.
-  [[nodiscard]] std::unique_ptr<Engine> load(const Console& console, const EngineOptions& options,
-                                             bool quiet) const;
   [[nodiscard]] const std::string& activations() const noexcept { return activations_; }
 
  private:
@@ -37,5 +34,9 @@ class EngineFlags {
   std::string activations_ = "int8";
   bool no_pin_ = false;
 };
+
+// With a status line where a terminal is attached and `quiet` does not forbid it.
+[[nodiscard]] std::unique_ptr<Engine> load_engine(const Console& console,
+                                                  const EngineOptions& options, bool quiet);
 
 }  // namespace strata::app

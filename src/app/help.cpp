@@ -21,7 +21,7 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
     return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) +
-           make_groups(app) + make_subcommands(app, mode) + make_footer(app);
+           make_subcommands(app, mode) + make_groups(app) + make_footer(app);
   }
 
   std::string make_usage(const CLI::App* app, std::string name) const override {

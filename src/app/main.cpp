@@ -49,6 +49,9 @@ int run_program(int argc, char** argv, Console& console) {
   const std::vector<Command> commands = {add_run(program),      add_inspect(program),
                                          add_tokenize(program), add_perplexity(program),
                                          add_bench(program),    add_help_markdown(program)};
+  for (const Command& command : commands) {
+    if (!command.options->get_group().empty()) command.options->group("Commands");
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& end) {

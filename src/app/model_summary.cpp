@@ -3,6 +3,7 @@
 #include "src/app/report.hpp"
 #include "strata/base/error.hpp"
 #include "strata/model/tensors.hpp"
+#include "strata/text/chat_template.hpp"
 #include "strata/text/tokenizer.hpp"
 
 #include <fmt/format.h>
@@ -93,6 +94,17 @@ std::string tokenizer_of(const gguf::File& file) {
                      list == nullptr ? 0 : list->size());
 }
 
+std::string chat_template_of(const gguf::File& file) {
+  const std::string source = string_or(file, "tokenizer.chat_template", "");
+  if (source.empty()) return "none";
+  try {
+    (void)text::ChatTemplate::parse(source, {});
+  } catch (const Error& error) {
+    return fmt::format("{} bytes, which cannot be used: {}", source.size(), error.what());
+  }
+  return fmt::format("{} bytes", source.size());
+}
+
 }  // namespace
 
 ModelSummary summarise(const gguf::File& file) {
@@ -114,7 +126,7 @@ ModelSummary summarise(const gguf::File& file) {
   }
   s.expert_types = expert_types_of(file);
   s.tokenizer = tokenizer_of(file);
-  s.chat_template = string_or(file, "tokenizer.chat_template", "");
+  s.chat_template = chat_template_of(file);
   s.obstacle = find_obstacle(file, s.hparams);
   return s;
 }
@@ -154,8 +166,7 @@ std::string describe(const ModelSummary& s) {
          run.types);
   }
   line("tokenizer", s.tokenizer);
-  line("chat template",
-       s.chat_template.empty() ? "none" : fmt::format("{} bytes", s.chat_template.size()));
+  line("chat template", s.chat_template);
   line("runs here", s.obstacle.empty() ? "yes" : "no: " + s.obstacle);
   return text;
 }
@@ -186,7 +197,7 @@ nlohmann::ordered_json to_json(const ModelSummary& s) {
                        {"bytes_by_role", roles},
                        {"expert_types", experts},
                        {"tokenizer", s.tokenizer},
-                       {"chat_template", !s.chat_template.empty()},
+                       {"chat_template", s.chat_template},
                        {"runs", s.obstacle.empty()},
                        {"obstacle", s.obstacle}};
   if (s.hparams) {

@@ -38,7 +38,7 @@ struct ModelSummary {
   std::map<std::string, std::uint64_t> role_bytes;  // experts, dense, embedding, head
   std::vector<ExpertTypes> expert_types;
   std::string tokenizer;                  // "gpt2, pre qwen2, 8192 tokens"; or why there is none
-  std::string chat_template;              // "4.1 kB"; empty: none
+  std::string chat_template;              // "none", "4100 bytes", or what is wrong with it
   std::optional<model::HParams> hparams;  // of an architecture we run
   std::string obstacle;                   // why it cannot be run; empty: it can
 };

@@ -127,8 +127,7 @@ int run(const PerplexityOptions& options, Console& console) {
   }
   EngineOptions engine_options = options.engine.options();
   engine_options.context = options.window_len;
-  const std::unique_ptr<Engine> engine =
-      options.engine.load(console, engine_options, options.quiet);
+  const std::unique_ptr<Engine> engine = load_engine(console, engine_options, options.quiet);
   if (!options.quiet && !options.json) console.note(start_report(*engine));
   const TokenRows windows = windows_of(options, engine->tokenizer());
   if (windows.empty()) fail(ErrorKind::kUsage, "the text is too short: it takes at least 2 tokens");

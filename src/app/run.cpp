@@ -57,7 +57,7 @@ std::optional<std::string> read_prompt(const RunOptions& options, const Console&
   if (options.file_option->count() > 0) {
     text = read_text_file(options.file, kLargestPrompt);
   } else if (!console.input_is_terminal) {
-    text = read_text_file("/dev/stdin", kLargestPrompt);
+    text = read_standard_input(kLargestPrompt);
   } else {
     return std::nullopt;
   }
@@ -90,10 +90,11 @@ int run(const RunOptions& options, Console& console) {
   if (prompt && prompt->empty()) fail(ErrorKind::kUsage, "the prompt is empty");
 
   const std::unique_ptr<Engine> engine =
-      options.engine.load(console, options.engine.options(), options.quiet);
+      load_engine(console, options.engine.options(), options.quiet);
   RunOutput output(console, *engine, options.json, options.quiet);
   output.loaded(answer.sampling);
-  Conversation conversation(*engine, options.raw, options.system);
+  Conversation conversation =
+      options.raw ? Conversation::raw(*engine) : Conversation::chat(*engine, options.system);
   if (prompt) return answer_once(*engine, conversation, *prompt, answer, output);
   return chat(*engine, conversation, answer, output, console);
 }

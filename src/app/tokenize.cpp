@@ -1,7 +1,6 @@
 // strata tokenize: text to token ids and back.
 #include "src/app/command.hpp"
 #include "strata/base/error.hpp"
-#include "strata/base/file_io.hpp"
 #include "strata/gguf/file.hpp"
 #include "strata/text/detokenizer.hpp"
 #include "strata/text/tokenizer.hpp"
@@ -76,9 +75,8 @@ class Tokenize {
 
   void run() {
     if (options_.json_lines) return lines();
-    const std::string input = options_.text_option->count() > 0
-                                  ? options_.text
-                                  : read_text_file("/dev/stdin", kLargestInput);
+    const std::string input =
+        options_.text_option->count() > 0 ? options_.text : read_standard_input(kLargestInput);
     if (options_.decode) {
       console_.out.write(decode(parse_ids(input)) + "\n");
     } else if (options_.ids) {
