@@ -157,8 +157,8 @@ class SameBits : public testing::TestWithParam<Activations> {
     static const Ids ids = held_out_row(3);
     return ids;
   }
-  // Prompts of 70 and 50 tokens, then single ones.
-  static std::vector<std::size_t> lengths() { return {70, 120, 121, 122, 123}; }
+  // Prompts of 70 and 260 tokens, then single ones: attention joins two chunks of positions at 256.
+  static std::vector<std::size_t> lengths() { return {70, 330, 331, 332, 333}; }
 };
 
 TEST_P(SameBits, ForEveryInstructionSet) {
@@ -186,7 +186,7 @@ TEST_P(SameBits, ForAnyNumberOfThreads) {
 
 TEST_P(SameBits, ForAPromptAtOnceAndTokenByToken) {
   const std::unique_ptr<Engine> engine = Engine::load(options());
-  std::vector<std::size_t> single(123);
+  std::vector<std::size_t> single(333);
   for (std::size_t i = 0; i < single.size(); ++i) single[i] = i + 1;
   const std::vector<Logits> one_by_one = logits_after(*engine, text(), single);
   std::vector<Logits> expected;
@@ -208,7 +208,7 @@ TEST_P(SameBits, ForAnyWindow) {
 TEST_P(SameBits, ForScoringAndFeeding) {
   const std::unique_ptr<Engine> engine = Engine::load(options());
   const std::unique_ptr<Session> session = engine->new_session();
-  const Ids ids(text().begin(), text().begin() + 123);
+  const Ids ids(text().begin(), text().begin() + 333);
   std::vector<Logits> rows;
   session->score(ids, [&](std::size_t index, std::span<const float> logits) {
     EXPECT_EQ(index, rows.size());
@@ -222,16 +222,16 @@ TEST_P(SameBits, ForScoringAndFeeding) {
 TEST_P(SameBits, AfterForgettingAndFeedingAgain) {
   const std::unique_ptr<Engine> engine = Engine::load(options());
   const std::unique_ptr<Session> session = engine->new_session();
-  session->feed(std::span(text()).first(123));
+  session->feed(std::span(text()).first(333));
   session->truncate(50);
   EXPECT_TRUE(session->logits().empty());
   const Ids other = held_out_row(5);
   session->feed(std::span(other).first(60));  // another text in the cells that were freed
   session->truncate(50);
   EXPECT_EQ(session->common_prefix(text()), 50U);
-  session->feed(std::span(text()).subspan(50, 73));
+  session->feed(std::span(text()).subspan(50, 283));
   const std::vector<Logits> again = {{session->logits().begin(), session->logits().end()}};
-  expect_same_bits(again, {logits_after(*engine, text(), {123})}, "fed again");
+  expect_same_bits(again, {logits_after(*engine, text(), {333})}, "fed again");
 }
 
 // Two sequences of different lengths share windows: each gets the logits it gets alone.
