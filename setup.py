@@ -59,15 +59,19 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     steps.add_argument("--build", action="store_true", help="build everything")
     steps.add_argument(
         "--sanitize",
-        action="store_true",
-        help="build and run the tests with the address, undefined behaviour and thread sanitizers",
+        nargs="?",
+        const="all",
+        choices=("all", "address", "thread"),
+        help="build and test with the address and undefined behaviour sanitizers, the thread "
+        "sanitizer (for the parts that have threads), or both",
     )
     steps.add_argument(
         "--fuzz",
         type=int,
         default=0,
         metavar="SECONDS",
-        help="build the fuzzers with clang and run each for SECONDS",
+        help="build with clang, its address and undefined behaviour sanitizers and libFuzzer, "
+        "test, then run each fuzzer for SECONDS",
     )
     steps.add_argument("--clean", action="store_true", help="remove build/ first")
     how = parser.add_argument_group("how")

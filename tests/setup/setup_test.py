@@ -484,15 +484,21 @@ class TestsTest(SetupTest):
         self.assertIn("C++ with thread sanitizer: 2 passed", text)
 
     def test_builds_only_what_a_preset_needs(self):
-        for name in ("base/a_test.cpp", "text/b_test.cpp", "fuzz/gguf_fuzz.cpp"):
+        for name in ("base/a_test.cpp", "text/b_test.cpp"):
             path = self.root / "tests" / name
             path.parent.mkdir(exist_ok=True)
             path.touch()
-        machine, options = self.machine(), setup.parse_options(["--sanitize", "--fuzz", "1"])
-        targets = {p: building.targets_of(options, machine, p) for p in ("debug", "tsan", "fuzz")}
-        self.assertEqual(
-            targets, {"debug": [], "tsan": ["strata_base_tests"], "fuzz": ["gguf_fuzz"]}
-        )
+        machine = self.machine()
+        for argument, preset, targets in (
+            ("--run", "release", ["strata"]),
+            ("--test", "release", []),
+            ("--sanitize=address", "debug", []),
+            ("--sanitize=thread", "tsan", ["strata_base_tests"]),
+            ("--fuzz=9", "fuzz", []),
+        ):
+            options = setup.parse_options([argument])
+            self.assertEqual(building.presets_of(options), [preset])
+            self.assertEqual(building.targets_of(options, machine, preset), targets)
 
     def test_fuzzing_needs_clang_and_reports_each_fuzzer(self):
         machine = self.machine()
@@ -509,6 +515,7 @@ class TestsTest(SetupTest):
         self.assertIn("heap-overflow", text)
         self.assertIn("-max_total_time=5", machine.ran(str(program))[0])
         self.assertIn("Fuzzing, gguf_fuzz: 0 passed, 1 failed", text)
+        self.assertIn("2 passed, 1 failed", text)  # the tests ran, too
 
 
 class RealCommandsTest(unittest.TestCase):

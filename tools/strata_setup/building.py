@@ -26,7 +26,9 @@ def choose_cuda(options: argparse.Namespace, machine: Machine) -> tuple[bool, st
 
 def presets_of(options: argparse.Namespace) -> list[str]:
     presets = ["release"] if options.run or options.build or options.test else []
-    presets += ["debug", "tsan"] if options.sanitize else []
+    presets += {"all": ["debug", "tsan"], "address": ["debug"], "thread": ["tsan"]}.get(
+        options.sanitize, []
+    )
     return presets + (["fuzz"] if options.fuzz else [])
 
 
@@ -38,8 +40,6 @@ def targets_of(options: argparse.Namespace, machine: Machine, preset: str) -> li
     if preset == "tsan":
         threaded = [layer for layer in THREADED_LAYERS if list((tests / layer).glob("*_test.cpp"))]
         return [f"strata_{layer}_tests" for layer in threaded]
-    if preset == "fuzz":
-        return sorted(path.stem for path in (tests / "fuzz").glob("*_fuzz.cpp"))
     return []
 
 

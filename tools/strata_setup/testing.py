@@ -13,6 +13,7 @@ LABELS = {
     "release": "C++",
     "debug": "C++ with address and undefined behaviour sanitizers",
     "tsan": "C++ with thread sanitizer",
+    "fuzz": "C++ by clang with address and undefined behaviour sanitizers",
 }
 
 
@@ -108,13 +109,12 @@ def run_fuzzers(context: Context) -> None:
 
 def run_tests(context: Context, preset: str) -> None:
     """The tests that belong to a preset that was just built."""
+    if preset != "release" or context.options.test:
+        run_ctest(context, preset)
+    if preset == "release" and context.options.test:
+        run_unittests(context)
     if preset == "fuzz":
         run_fuzzers(context)
-    elif preset != "release":
-        run_ctest(context, preset)
-    elif context.options.test:
-        run_ctest(context, preset)
-        run_unittests(context)
 
 
 def summarise(context: Context, seconds: float) -> bool:
