@@ -13,15 +13,15 @@ namespace strata {
 // (docs/exactness.md).
 enum class Isa { kGeneric, kAvx2, kAvxVnni, kAvx512, kAmx };
 
-[[nodiscard]] std::string_view isa_name(
-    Isa isa) noexcept;  // "generic" "avx2" "avxvnni" "avx512" "amx"
+// "generic" "avx2" "avxvnni" "avx512" "amx"
+[[nodiscard]] std::string_view isa_name(Isa isa) noexcept;
 [[nodiscard]] std::optional<Isa> parse_isa(std::string_view name) noexcept;
 
 struct IsaSupport {
   Isa isa;
   bool usable;
-  std::string
-      reason;  // when not usable: the missing CPU feature, or what the OS or a trial run refused
+  // When not usable: the missing processor feature, or what the system or a trial run refused.
+  std::string reason;
 };
 
 // One entry an instruction set, in order; kGeneric is always usable. Asks CPUID and XCR0, asks the
