@@ -405,7 +405,7 @@ class RunTest(SetupTest):
         self.assertEqual(status, 0, text)
         self.assertEqual(machine.ran("--build")[0][-2:], ["--target", "strata"])
         command = ["build/release/strata", "run", "data/strata-demo.gguf"]
-        self.assertEqual(machine.commands[-1], [*command, setup.DEMO_PROMPT, "-n", "200"])
+        self.assertEqual(machine.commands[-1], [*command, setup.DEMO_PROMPT, "-n", "200", "--seed", "2"])
 
     def test_runs_another_model(self):
         machine = self.machine()
