@@ -3,10 +3,10 @@
 
     python3 tools/lint.py                      every file
     python3 tools/lint.py src/gguf src/base    only these files and folders
-    python3 tools/lint.py --layers             only the structure: it takes no time
+    python3 tools/lint.py --structure          only the structure: it takes no time
 
-Structure: a layer includes what stands below it, never above (docs/design.md). clang-tidy needs the
-compile commands of a configured build.
+Structure: a layer includes what stands below it, never above (docs/design.md), and the documents
+link to files that exist. clang-tidy needs the compile commands of a configured build.
 """
 
 from __future__ import annotations
@@ -52,8 +52,23 @@ def layer_problems(name: str, text: str) -> list[str]:
     return problems
 
 
+def link_problems(root: Path, document: Path) -> list[str]:
+    """Links of a Markdown file that lead to no file."""
+    text = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)\s#:]+)(?:#[^)]*)?\)", text)
+    name = document.relative_to(root)
+    return [f"{name}: no {link}" for link in targets if not (document.parent / link).exists()]
+
+
 def structure_problems(root: Path) -> list[str]:
     problems = []
+    for document in (
+        root / "README.md",
+        root / "data" / "README.md",
+        *(root / "docs").glob("*.md"),
+    ):
+        if document.exists():
+            problems += link_problems(root, document)
     for top in ("include", "src", "kernels"):
         for path in sorted((root / top).rglob("*.[ch]pp")):
             name = str(path.relative_to(root))
@@ -93,15 +108,15 @@ def chosen_files(wanted: list[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="*", help="files or folders of src (default: all)")
-    parser.add_argument("--layers", action="store_true", help="only the structure")
+    parser.add_argument("--structure", action="store_true", help="only the structure")
     parser.add_argument("--build", type=Path, help="build folder with compile_commands.json")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
     problems = structure_problems(ROOT)
     for problem in problems:
         print(problem)
-    print(f"lint: layers: {len(problems)} problems")
-    if options.layers:
+    print(f"lint: structure: {len(problems)} problems")
+    if options.structure:
         return 1 if problems else 0
     program = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
     build = options.build or compile_commands()
