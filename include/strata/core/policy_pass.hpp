@@ -1,0 +1,76 @@
+// The adaptive pass: every few tokens, between windows, turns a policy's scores into swaps. Each is
+// a copy of one expert into a slot of its layer, free or taken from a victim.
+//
+// What a swap must earn. A copy reads its bytes over the link and a miss reads the same bytes from
+// RAM, so both are counted in misses: a swap costs `swap_cost` of them and its newcomer saves
+// (rate - victim's rate) a token for as long as the estimate holds, `horizon` tokens. It is made if
+// it earns more than it costs. Policies whose scores are no rates swap at any advantage.
+#pragma once
+
+#include "strata/core/policy.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace strata::core {
+
+// Where an expert is, as the pass sees it: what is being copied in is neither victim nor candidate.
+enum class ExpertState : std::uint8_t { kAbsent, kArriving, kResident };
+
+// Bandwidths in bytes a second, as measured.
+struct LinkModel {
+  double link = 25e9;   // RAM to the fast memory
+  double slow = 50e9;   // weights the CPU gets through where an expert misses
+  double fast = 500e9;  // weights the device gets through where it hits
+
+  // A copy's price in saved misses: the time the link takes a share `contention` of which the CPU
+  // loses since both read the same RAM, over the time a hit saves.
+  [[nodiscard]] double swap_cost(double contention = 0.5) const noexcept {
+    return contention * (1 / link) / (1 / slow - 1 / fast);
+  }
+};
+
+struct PassOptions {
+  std::int32_t max_swaps = 96;  // in one pass, over all layers; free slots count too
+  double swap_cost = 1;         // in misses: LinkModel::swap_cost
+  double horizon = 48;          // tokens an advantage is expected to last
+};
+
+struct Swap {
+  std::int32_t layer;
+  std::int32_t newcomer;
+  std::int32_t victim;  // -1: a free slot
+  float gain;           // score over the victim's
+};
+
+// Reused from pass to pass: no allocation after the first.
+class AdaptivePass {
+ public:
+  explicit AdaptivePass(ExpertGeometry geometry);
+
+  // states: [layers][experts]. quota: [layers] slots of each layer; what a layer holds beyond it
+  // stays. Free slots first, then the largest gains, at most max_swaps. No expert is in two swaps,
+  // newcomers are kAbsent, victims kResident. The span lives until the next call.
+  [[nodiscard]] std::span<const Swap> plan(const Policy& policy,
+                                           std::span<const ExpertState> states,
+                                           std::span<const std::int32_t> quota,
+                                           const PassOptions& options);
+
+ private:
+  struct Scored {
+    float score;
+    std::int32_t expert;
+  };
+
+  void plan_layer(std::int32_t layer, std::span<const ExpertState> states, std::int32_t quota,
+                  float margin);
+
+  ExpertGeometry geometry_;
+  std::vector<float> scores_;       // [experts]
+  std::vector<Scored> candidates_;  // of a layer
+  std::vector<Scored> residents_;
+  std::vector<Swap> swaps_;
+};
+
+}  // namespace strata::core

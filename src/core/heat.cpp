@@ -1,0 +1,92 @@
+#include "strata/core/heat.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+
+namespace strata::core {
+namespace {
+
+constexpr float kRescaleAt = 0x1p50F;  // far below float's 2^127, with room for a sum of uses
+constexpr float kForget = 0x1p-40F;    // of a use of now: smaller counts become 0, never denormal
+
+}  // namespace
+
+Heat::Heat(ExpertGeometry geometry, std::span<const float> half_lives)
+    : geometry_(geometry),
+      counts_(geometry.pairs() * half_lives.size()),
+      last_use_(geometry.pairs(), -1) {
+  assert(half_lives.size() <= kMaxScales);
+  for (const float half_life : half_lives) {
+    assert(half_life >= 1);
+    const float decay = std::exp2(-1 / half_life);
+    scales_.push_back({decay, 1 / decay, 1, 1});
+  }
+}
+
+void Heat::observe(std::int32_t layer, std::span<const std::int32_t> experts,
+                   std::span<const float> weights, float weight_power) noexcept {
+  const float sum = std::accumulate(weights.begin(), weights.end(), 0.0F);
+  const bool weighted = weight_power > 0 && sum > 0;
+  const float to_mean = weighted ? static_cast<float>(experts.size()) / sum : 0;
+  const std::size_t row = geometry_.index(layer, 0);
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    const std::size_t at = row + static_cast<std::size_t>(experts[i]);
+    const float use = weighted ? std::pow(std::max(weights[i] * to_mean, 0.0F), weight_power) : 1;
+    for (std::size_t s = 0; s < scales_.size(); ++s) {
+      counts_[s * geometry_.pairs() + at] += use * scales_[s].now;
+    }
+    last_use_[at] = picks_++;
+  }
+}
+
+void Heat::end_token() noexcept {
+  ++tokens_;
+  for (std::size_t s = 0; s < scales_.size(); ++s) {
+    Scale& scale = scales_[s];
+    scale.now *= scale.growth;
+    scale.remaining *= scale.decay;
+    if (scale.now > kRescaleAt) rescale(s);
+  }
+}
+
+void Heat::rescale(std::size_t scale) noexcept {
+  const float factor = 1 / scales_[scale].now;
+  scales_[scale].now = 1;
+  for (float& count : std::span(counts_).subspan(scale * geometry_.pairs(), geometry_.pairs())) {
+    count *= factor;
+    if (count < kForget) count = 0;
+  }
+}
+
+void Heat::seed(std::int32_t layer, std::int32_t expert, float rate, float tokens) noexcept {
+  for (std::size_t s = 0; s < scales_.size(); ++s) {
+    const Scale& scale = scales_[s];
+    const float share = 1 - std::pow(scale.decay, tokens);
+    counts_[s * geometry_.pairs() + geometry_.index(layer, expert)] +=
+        rate * share * scale.now / (scale.growth - 1);
+  }
+}
+
+void Heat::seed_tokens(float tokens) noexcept {
+  for (Scale& scale : scales_) scale.remaining *= std::pow(scale.decay, tokens);
+}
+
+void Heat::rates(std::int32_t layer, std::span<const float> mix,
+                 std::span<float> out) const noexcept {
+  assert(mix.size() == scales_.size());
+  const auto experts = static_cast<std::size_t>(geometry_.experts);
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (std::size_t s = 0; s < scales_.size(); ++s) {
+    const Scale& scale = scales_[s];
+    const float filled = 1 - scale.remaining;
+    if (mix[s] == 0 || filled <= 0) continue;
+    // A use at every token has the count now / (growth - 1) after infinitely many.
+    const float factor = mix[s] * (scale.growth - 1) / (scale.now * filled);
+    const float* counts = counts_.data() + s * geometry_.pairs() + geometry_.index(layer, 0);
+    for (std::size_t e = 0; e < experts; ++e) out[e] += factor * counts[e];
+  }
+}
+
+}  // namespace strata::core
