@@ -37,7 +37,8 @@ def run_model(context: Context) -> int:
         own = context.options.model is not None
         todo = "check the path given to --model" if own else "get it again: git checkout data"
         raise SetupError(f"there is no model {model}", todo)
-    command = ["build/release/strata", "run", model, context.options.prompt, "-n", "200", "--seed", "2"]
+    command = ["build/release/strata", "run", model, context.options.prompt, "-n", "200"]
+    command += ["--seed", "2"]  # a story that keeps to its subject
     context.console.say(
         "Running:  " + " ".join(f'"{word}"' if " " in word else word for word in command) + "\n"
     )

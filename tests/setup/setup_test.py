@@ -245,8 +245,9 @@ class PackagesTest(SetupTest):
             self.assertEqual(self.run_setup(self.machine(release=release), "--build")[0], 0)
 
     def test_the_table_matches_what_cmake_looks_for(self):
-        cmake = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
-        found = set(re.findall(r"find_package\((\w+)", cmake)) - {"Threads", "PkgConfig"}
+        scripts = [ROOT / "CMakeLists.txt", *ROOT.glob("*/CMakeLists.txt"), *ROOT.glob("cmake/*")]
+        cmake = "\n".join(path.read_text(encoding="utf-8") for path in scripts)
+        found = set(re.findall(r"find_package\((\w+)", cmake)) - {"Threads", "PkgConfig", "Git"}
         found |= set(re.findall(r"pkg_check_modules\((\w+)", cmake))
         normal = {re.sub(r"[^a-z0-9]", "", name.lower()) for name in found}
         libraries = [p.apt for p in packages.PACKAGES if not p.probe.startswith("program")]
@@ -405,7 +406,8 @@ class RunTest(SetupTest):
         self.assertEqual(status, 0, text)
         self.assertEqual(machine.ran("--build")[0][-2:], ["--target", "strata"])
         command = ["build/release/strata", "run", "data/strata-demo.gguf"]
-        self.assertEqual(machine.commands[-1], [*command, setup.DEMO_PROMPT, "-n", "200", "--seed", "2"])
+        arguments = [setup.DEMO_PROMPT, "-n", "200", "--seed", "2"]
+        self.assertEqual(machine.commands[-1], [*command, *arguments])
 
     def test_runs_another_model(self):
         machine = self.machine()

@@ -3,6 +3,7 @@
 python3 -m unittest discover -s tests/tools -p '*_test.py'
 """
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ class FormatTest(unittest.TestCase):
             found = check_format.format_problems(program, root, ["good.cpp", "bad.cpp"])
             self.assertEqual(found, ["bad.cpp: not as clang-format would have it"])
 
+    @unittest.skipUnless(shutil.which("git"), "needs git")
     def test_only_tracked_files_count(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("tracked.py", "other.py"):

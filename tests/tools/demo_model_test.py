@@ -6,6 +6,7 @@ python3 -m unittest discover -s tests/tools -p '*_test.py'
 import contextlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,7 @@ class TrainTest(unittest.TestCase):
         self.assertIn("pip install numpy torch tokenizers", printed.getvalue())
 
 
+@unittest.skipUnless(shutil.which("git"), "needs git")
 class CorpusTest(unittest.TestCase):
     """On small repositories of the real ones' shape."""
 
