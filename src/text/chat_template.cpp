@@ -21,7 +21,7 @@ bool trust_known_roles(std::string_view key, std::string_view text) {
 }
 
 // Names that render() itself gives values.
-constexpr std::array<std::string_view, 4> kOwnVariables = {"messages", "tools", "documents",
+constexpr std::array<std::string_view, 3> kOwnVariables = {"messages", "tools",
                                                            "add_generation_prompt"};
 
 // JSON as Python's json.dumps writes it, the way it stands in what models were trained on.
@@ -126,7 +126,8 @@ std::string ChatTemplate::try_tool_call(const ordered_json& arguments) const {
 // Nothing in a template says which it is, so try: an object that is printed shows as a Python dict,
 // in single quotes.
 ChatTemplate::ArgumentForm ChatTemplate::find_argument_form() const {
-  const std::string with_object = try_tool_call({{"probe_key", "probe_value"}});
+  const std::string with_object =
+      try_tool_call(ordered_json::object({{"probe_key", "probe_value"}}));
   const bool printed = with_object.find("'probe_key'") != std::string::npos;
   if (!with_object.empty() && !printed) return ArgumentForm::kObject;
   const std::string with_text = try_tool_call(R"({"probe_key": "probe_value"})");

@@ -23,7 +23,7 @@ const Entry* find_entry(std::span<const Entry> table, std::string_view name) {
 }
 
 // ---- methods
-// --------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 Value dict_get(Runtime& runtime, const Value& self, CallArguments& arguments) {
   arguments.positional_only();
@@ -103,7 +103,7 @@ std::span<const Method> methods_of(const Value& object) {
 }
 
 // ---- globals
-// --------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 Value range(Runtime& runtime, const Value& /*self*/, CallArguments& arguments) {
   arguments.positional_only();

@@ -126,7 +126,7 @@ Value Interpreter::evaluate_node(const TestCall& node) {
 }
 
 // ---- calls
-// ----------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 CallArguments Interpreter::evaluate_arguments(const Arguments& node, std::string_view function) {
   CallArguments arguments(runtime_, function);

@@ -68,7 +68,7 @@ Interpreter::Flow Interpreter::run(const If& node) {
 }
 
 // ---- loops
-// ----------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 Interpreter::Flow Interpreter::run(const For& node) {
   run_loop(node, scope_, evaluate(*node.iterable), 0);

@@ -274,7 +274,7 @@ Value split_lines(Runtime& runtime, const Value& value, bool keep_ends) {
 }
 
 // ---- case
-// -----------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 Value map_code_points(Runtime& runtime, const StringObject& string, CodePointMap map) {
   runtime.step(string.length / 8);

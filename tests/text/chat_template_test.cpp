@@ -70,7 +70,8 @@ TEST(ChatTemplateTest, ToolCallArgumentsBecomeObjects) {
       "v }};{% endfor %}{% endfor %}",
       {});
   const ordered_json messages = ordered_json::parse(
-      R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"b\": 1, \"a\": \"x\"}"}}]}])");
+      R"([{"role": "assistant", "tool_calls": [)"
+      R"({"function": {"name": "f", "arguments": "{\"b\": 1, \"a\": \"x\"}"}}]}])");
   EXPECT_EQ(join_segments(chat.render(messages, nullptr)), "b=1;a=x;");
 }
 
