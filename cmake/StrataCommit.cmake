@@ -1,7 +1,7 @@
 # strata_commit_header(TARGET): gives the target "strata_commit.hpp", which defines STRATA_COMMIT as
 # `git describe` puts it, "unknown" outside git. It is asked for anew when HEAD has moved or code
-# has changed, and the file is touched only when the answer is another: a build with nothing to do does
-# nothing.
+# has changed, and the file is touched only when the answer is another: a build with nothing to do
+# does nothing.
 set(STRATA_COMMIT_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/write_commit.cmake)
 
 function(strata_commit_header target)
