@@ -127,7 +127,6 @@ class Chat {
 int chat(Engine& engine, Conversation& conversation, const AnswerOptions& options,
          RunOutput& output, Console& console) {
   console.note("A message for the model, or /help.");
-  const InterruptWatch watch;
   Chat(engine, conversation, options, output, console).run();
   output.finished();
   return 0;

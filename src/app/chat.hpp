@@ -8,9 +8,9 @@
 
 namespace strata::app {
 
-// Reads messages and answers them until /exit or the end of input. Returns the exit code. Ctrl-C
-// ends an answer or drops the line that is being typed; twice without a message in between ends the
-// program.
+// Reads messages and answers them until /exit or the end of input. Returns the exit code. With an
+// InterruptWatch alive, Ctrl-C ends an answer or drops the line that is being typed; twice without
+// a message in between, it ends the program.
 [[nodiscard]] int chat(Engine& engine, Conversation& conversation, const AnswerOptions& options,
                        RunOutput& output, Console& console);
 

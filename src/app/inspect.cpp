@@ -95,7 +95,7 @@ void print_tensors(Console& console, const gguf::File& file) {
 }
 
 ordered_json details_json(const InspectOptions& options, const gguf::File& file) {
-  ordered_json json;
+  ordered_json json = ordered_json::object();
   if (options.metadata) {
     for (const gguf::KeyValue& entry : file.metadata()) {
       ordered_json& item = json["metadata"][std::string(entry.key)];

@@ -68,7 +68,6 @@ std::optional<std::string> read_prompt(const RunOptions& options, const Console&
 
 int answer_once(Engine& engine, Conversation& conversation, const std::string& prompt,
                 const AnswerOptions& options, RunOutput& output) {
-  const InterruptWatch watch;
   const std::unique_ptr<Session> session = engine.new_session();
   const Answer answer = make_answer(engine, *session, conversation.ask(prompt), options,
                                     output.events(InterruptWatch::interrupted));
@@ -91,6 +90,7 @@ int run(const RunOptions& options, Console& console) {
 
   const std::unique_ptr<Engine> engine =
       load_engine(console, options.engine.options(), options.quiet);
+  const InterruptWatch watch;
   RunOutput output(console, *engine, options.json, options.quiet);
   output.loaded(answer.sampling);
   Conversation conversation =

@@ -4,8 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string_view>
@@ -29,6 +30,16 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
   return {id, bias};
 }
 
+// Not CLI11's conversion, which takes -1 for the largest seed.
+std::uint64_t parse_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    fail(ErrorKind::kUsage, "--seed {}: expected a number from 0 to 2^64 - 1", text);
+  }
+  return seed;
+}
+
 }  // namespace
 
 void SamplingFlags::add(CLI::App& app) {
@@ -50,9 +61,9 @@ void SamplingFlags::add(CLI::App& app) {
       ->type_name("ID=BIAS")
       ->allow_extra_args(false)
       ->group(group);
-  seed_option_ = app.add_option("--seed", seed_, "of the draws; by default a new one, printed")
-                     ->type_name("N")
-                     ->group(group);
+  app.add_option("--seed", seed_, "of the draws; by default a new one, printed")
+      ->type_name("N")
+      ->group(group);
   app.add_flag("--greedy", greedy_, "always take the likeliest token")
       ->excludes(temperature)
       ->group(group);
@@ -68,13 +79,12 @@ runtime::SamplingParams SamplingFlags::params() const {
   params.presence_penalty = presence_;
   params.frequency_penalty = frequency_;
   params.penalty_last_n = last_n_;
-  for (const std::string& text : biases_)
-    params.logit_bias.insert_or_assign(parse_bias(text).first, parse_bias(text).second);
-  if (seed_option_->count() > 0) {
-    params.seed = seed_;
-  } else {
-    params.seed = std::random_device{}();  // 32 bits are easier to copy by hand
+  for (const std::string& text : biases_) {
+    const auto [id, bias] = parse_bias(text);
+    params.logit_bias.insert_or_assign(id, bias);
   }
+  params.seed = seed_.empty() ? std::random_device{}()  // 32 bits are easier to copy by hand
+                              : parse_seed(seed_);
   params.validate();
   return params;
 }

@@ -31,9 +31,8 @@ class SamplingFlags {
   float frequency_ = 0.0F;
   std::int32_t last_n_ = 64;
   std::vector<std::string> biases_;
-  std::uint64_t seed_ = 0;
+  std::string seed_;  // empty: none given
   bool greedy_ = false;
-  CLI::Option* seed_option_ = nullptr;
 };
 
 // "temperature 0.7, top-k 40, top-p 0.95, seed 7"; what is neutral is left out.
