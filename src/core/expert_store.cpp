@@ -63,22 +63,20 @@ std::size_t ExpertStore::total_bytes() const noexcept {
   return bytes;
 }
 
-Buffer pack_matrix(const gguf::File& file, const gguf::TensorInfo& tensor, ThreadPool& pool) {
+void pack_matrix(const gguf::File& file, const gguf::TensorInfo& tensor, ThreadPool& pool,
+                 std::byte* dst) {
   const std::int64_t rows = tensor.rows();
   const std::size_t group_bytes = quant::packed_group_bytes(tensor.type, tensor.ne[0]);
-  Buffer packed(quant::packed_bytes(tensor.type, rows, tensor.ne[0]));
   constexpr std::int64_t kChunkRows = 64 * quant::kGroupRows;
   pool.parallel_for(
       static_cast<std::size_t>((rows + kChunkRows - 1) / kChunkRows), [&](std::size_t chunk, int) {
         const std::int64_t first = static_cast<std::int64_t>(chunk) * kChunkRows;
         const std::int64_t n = std::min(kChunkRows, rows - first);
-        pack_rows(
-            tensor, first, n,
-            packed.data() + group_bytes * static_cast<std::size_t>(first / quant::kGroupRows));
+        pack_rows(tensor, first, n,
+                  dst + group_bytes * static_cast<std::size_t>(first / quant::kGroupRows));
         file.release(tensor, tensor.row_bytes * static_cast<std::size_t>(first),
                      tensor.row_bytes * static_cast<std::size_t>(n));
       });
-  return packed;
 }
 
 }  // namespace strata::core

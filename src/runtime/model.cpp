@@ -2,6 +2,7 @@
 
 #include "strata/model/tensors.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -13,12 +14,33 @@ class Loader {
   Loader(const gguf::File& file, device::Device& device, ThreadPool& pool)
       : file_(file), device_(device), pool_(pool) {}
 
+  // Side by side in one piece of memory: matrices below 2 MiB then lie in huge pages too.
+  template <std::size_t kCount>
+  [[nodiscard]] std::array<device::Linear, kCount> linears(
+      const std::array<const gguf::TensorInfo*, kCount>& tensors) const {
+    constexpr std::size_t kAlign = 64;
+    std::array<std::size_t, kCount + 1> offsets{};
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const gguf::TensorInfo& t = *tensors[i];
+      const std::size_t bytes = quant::packed_bytes(t.type, t.rows(), t.ne[0]);
+      offsets[i + 1] = offsets[i] + (bytes + kAlign - 1) / kAlign * kAlign;
+    }
+    Buffer host(offsets[kCount]);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      core::pack_matrix(file_, *tensors[i], pool_, host.data() + offsets[i]);
+    }
+    const std::shared_ptr<device::Memory> memory = device_.upload(std::move(host));
+    std::array<device::Linear, kCount> out;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const gguf::TensorInfo& t = *tensors[i];
+      out[i] = {{t.type, t.rows(), t.ne[0], memory->data() + offsets[i],
+                 quant::packed_group_bytes(t.type, t.ne[0])},
+                memory};
+    }
+    return out;
+  }
   [[nodiscard]] device::Linear linear(const gguf::TensorInfo& tensor) const {
-    device::Linear w;
-    w.memory = device_.upload(core::pack_matrix(file_, tensor, pool_));
-    w.matrix = {tensor.type, tensor.rows(), tensor.ne[0], w.memory->data(),
-                quant::packed_group_bytes(tensor.type, tensor.ne[0])};
-    return w;
+    return linears<1>({&tensor})[0];
   }
   [[nodiscard]] Vector vector(const gguf::TensorInfo* tensor) const {
     if (tensor == nullptr) return {};
@@ -80,10 +102,11 @@ Model load_model(const gguf::File& file, int context, device::Device& device, Th
   m.head = t.output == t.token_embd ? m.token_embd : load.linear(*t.output);
   m.output_norm = load.vector(t.output_norm);
   for (const model::LayerTensors& l : t.layers) {
+    const auto [q, k, v, output, router] =
+        load.linears<5>({l.attn_q, l.attn_k, l.attn_v, l.attn_output, l.router});
     m.layers.push_back({load.vector(l.attn_norm), load.vector(l.ffn_norm),
-                        load.vector(l.attn_q_norm), load.vector(l.attn_k_norm),
-                        load.linear(*l.attn_q), load.linear(*l.attn_k), load.linear(*l.attn_v),
-                        load.linear(*l.attn_output), load.linear(*l.router)});
+                        load.vector(l.attn_q_norm), load.vector(l.attn_k_norm), q, k, v, output,
+                        router});
     if (progress) progress("dense", static_cast<double>(m.layers.size()) / m.h.layers);
   }
   m.experts = core::ExpertStore::load(file, t, m.h, pool, progress);

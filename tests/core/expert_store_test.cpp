@@ -185,7 +185,8 @@ TEST(PackMatrixTest, PacksTallMatricesInPieces) {
   for (const int threads : {1, 3}) {
     Loaded loaded(model, threads);
     const gguf::TensorInfo& tensor = *loaded.tensors.token_embd;
-    const Buffer packed = pack_matrix(loaded.file, tensor, loaded.pool);
+    Buffer packed(quant::packed_bytes(tensor.type, tensor.rows(), tensor.ne[0]));
+    pack_matrix(loaded.file, tensor, loaded.pool, packed.data());
     ASSERT_EQ(packed.size(), quant::packed_bytes(tensor.type, 2100, 64));
     const quant::PackedMatrix matrix{tensor.type, 2100, 64, packed.data(),
                                      quant::packed_group_bytes(tensor.type, 64)};

@@ -41,8 +41,9 @@ class ExpertStore {
   std::vector<Buffer> blobs_;                 // [experts] a layer
 };
 
-// Packs a matrix of the file, spread over the pool; releases its mapped pages as they are done.
-[[nodiscard]] Buffer pack_matrix(const gguf::File& file, const gguf::TensorInfo& tensor,
-                                 ThreadPool& pool);
+// Packs a matrix of the file to `dst`, quant::packed_bytes of it, spread over the pool; releases
+// its mapped pages as they are done.
+void pack_matrix(const gguf::File& file, const gguf::TensorInfo& tensor, ThreadPool& pool,
+                 std::byte* dst);
 
 }  // namespace strata::core
