@@ -33,18 +33,18 @@ class PartTimer {
 
 SequenceState::SequenceState(const Model& model, device::Device& device, int capacity,
                              device::KvType type)
-    : capacity_(static_cast<int>(round_up(capacity))), type_(type) {
+    : capacity_(capacity), cells_(static_cast<int>(round_up(capacity))), type_(type) {
   const std::size_t row = static_cast<std::size_t>(model.h.kv_heads) *
                           static_cast<std::size_t>(model.h.head_dim) * device::cell_bytes(type);
   const auto layers = static_cast<std::size_t>(model.h.layers);
-  layer_bytes_ = row * static_cast<std::size_t>(capacity_);
+  layer_bytes_ = row * static_cast<std::size_t>(cells_);
   position_bytes_ = layers * 2 * row;
   memory_ = device.allocate(layers * 2 * layer_bytes_);
 }
 
 KvLayer SequenceState::layer(int index) const noexcept {
   std::byte* keys = memory_->data() + static_cast<std::size_t>(index) * 2 * layer_bytes_;
-  return {keys, keys + layer_bytes_, type_, capacity_};
+  return {keys, keys + layer_bytes_, type_, cells_};
 }
 
 Forward::Forward(const Model& model, device::Device& device, int max_window)

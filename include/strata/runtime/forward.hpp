@@ -31,7 +31,8 @@ class SequenceState {
   std::unique_ptr<device::Memory> memory_;
   std::size_t layer_bytes_ = 0;  // of one layer's keys; its values take as many
   std::size_t position_bytes_ = 0;
-  int capacity_ = 0;
+  int capacity_ = 0;  // as asked
+  int cells_ = 0;     // capacity_ rounded up to what a KvLayer may have
   device::KvType type_;
 };
 
