@@ -22,12 +22,15 @@ std::span<const Swap> AdaptivePass::plan(const Policy& policy, std::span<const E
   if (policy.admission() == Admission::kNever) return {};
   float margin = 0;
   if (policy.scores_are_rates()) margin = static_cast<float>(options.swap_cost / options.horizon);
+  // A victim without a use has the rate 0, whatever marks it as never used.
+  const float worthless = policy.scores_are_rates() ? 0 : kNeverUsed;
   if (policy.admission() == Admission::kFreeSlots) margin = std::numeric_limits<float>::infinity();
   for (std::int32_t layer = 0; layer < geometry_.layers; ++layer) {
     const std::int32_t slots = quota[static_cast<std::size_t>(layer)];
     if (slots <= 0) continue;
     policy.scores(layer, scores_);
-    plan_layer(layer, states.subspan(geometry_.index(layer, 0), scores_.size()), slots, margin);
+    plan_layer(layer, states.subspan(geometry_.index(layer, 0), scores_.size()), slots, margin,
+               worthless);
   }
   const auto better = [](const Swap& a, const Swap& b) {
     const bool free_a = a.victim < 0;
@@ -47,14 +50,15 @@ std::span<const Swap> AdaptivePass::plan(const Policy& policy, std::span<const E
 }
 
 void AdaptivePass::plan_layer(std::int32_t layer, std::span<const ExpertState> states,
-                              std::int32_t quota, float margin) {
+                              std::int32_t quota, float margin, float worthless) {
   // First the extremes alone: most passes change few layers.
   std::int32_t taken = 0;
   float coldest = std::numeric_limits<float>::infinity();
   for (std::size_t e = 0; e < states.size(); ++e) {
     if (states[e] == ExpertState::kAbsent) continue;
     ++taken;
-    if (states[e] == ExpertState::kResident) coldest = std::min(coldest, scores_[e]);
+    if (states[e] == ExpertState::kResident)
+      coldest = std::min(coldest, std::max(scores_[e], worthless));
   }
   const std::int32_t free = std::max(quota - taken, 0);
   const float enough = free > 0 ? kNeverUsed : coldest + margin;
@@ -68,8 +72,9 @@ void AdaptivePass::plan_layer(std::int32_t layer, std::span<const ExpertState> s
   if (candidates_.empty()) return;
   residents_.clear();
   for (std::size_t e = 0; e < states.size(); ++e) {
-    if (states[e] != ExpertState::kResident || scores_[e] + margin >= hottest) continue;
-    residents_.push_back({scores_[e], static_cast<std::int32_t>(e)});
+    const float score = std::max(scores_[e], worthless);
+    if (states[e] != ExpertState::kResident || score + margin >= hottest) continue;
+    residents_.push_back({score, static_cast<std::int32_t>(e)});
   }
   const auto lower_id = [](const Scored& a, const Scored& b) { return a.expert < b.expert; };
   std::sort(candidates_.begin(), candidates_.end(), [&](const Scored& a, const Scored& b) {

@@ -43,14 +43,14 @@ enum class Admission {
 // weights, which add up to 1. The default was found as docs/cache-policies.md tells.
 struct Mixture {
   std::vector<float> half_lives = {6, 24, 96, 768};
-  std::vector<float> weights = {0.10F, 0.40F, 0.35F, 0.15F};
+  std::vector<float> weights = {0.20F, 0.40F, 0.30F, 0.10F};
 };
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kDefault;
   float half_life = 32;    // tokens; kLfu and kLfru
   float weight_power = 0;  // kLfu: a use counts (router weight / event's mean) to this power
-  Mixture mixture;         // kDefault
+  Mixture mixture = {};    // kDefault
 };
 
 class Policy {

@@ -31,10 +31,13 @@ struct LinkModel {
   }
 };
 
+// Tokens from pass to pass where the user names none.
+inline constexpr std::int32_t kDefaultAdaptEvery = 2;
+
 struct PassOptions {
   std::int32_t max_swaps = 96;  // in one pass, over all layers; free slots count too
   double swap_cost = 1;         // in misses: LinkModel::swap_cost
-  double horizon = 48;          // tokens an advantage is expected to last
+  double horizon = 64;          // tokens an advantage is expected to last
 };
 
 struct Swap {
@@ -64,7 +67,7 @@ class AdaptivePass {
   };
 
   void plan_layer(std::int32_t layer, std::span<const ExpertState> states, std::int32_t quota,
-                  float margin);
+                  float margin, float worthless);
 
   ExpertGeometry geometry_;
   std::vector<float> scores_;       // [experts]

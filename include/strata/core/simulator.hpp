@@ -28,7 +28,7 @@ struct SimulationOptions {
   // Otherwise the engine's way: a pass every `adapt_every` tokens, copies one after the other over
   // the link, a victim gone at once, its newcomer there when its copy has landed.
   bool instant = false;
-  std::int32_t adapt_every = 4;
+  std::int32_t adapt_every = kDefaultAdaptEvery;
   PassOptions pass;
   LinkModel link;
   double token_seconds = 0.01;           // what a token takes, which is time for copies

@@ -1,0 +1,133 @@
+// The cache's bookkeeping: what a token and an adaptive pass cost at 48 layers x 512 experts. With
+// --study FILE instead: the tables of docs/cache-policies.md, from a recorded routing trace.
+#include "strata/core/policy.hpp"
+#include "strata/core/policy_pass.hpp"
+#include "strata/core/quota.hpp"
+#include "strata/core/simulator.hpp"
+#include "strata/core/simulator_report.hpp"
+#include "strata/core/trace_synthetic.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+namespace strata::core {
+namespace {
+
+constexpr ExpertGeometry kGeometry{48, 512};
+
+const Trace& bench_trace() {
+  static const Trace trace = synthetic_trace({.tokens = 64});
+  return trace;
+}
+
+// Observing one token in all layers.
+void token(benchmark::State& state) {
+  const Trace& trace = bench_trace();
+  const auto policy = make_policy({}, kGeometry);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    for (std::int32_t layer = 0; layer < kGeometry.layers; ++layer) {
+      policy->observe(trace[i]);
+      i = i + 1 == trace.size() ? 0 : i + 1;
+    }
+    policy->end_token();
+  }
+}
+BENCHMARK(token)->Unit(benchmark::kMicrosecond);
+
+// A pass over a full cache, each after two tokens (which are not timed); its swaps are made.
+void pass(benchmark::State& state) {
+  const Trace& trace = bench_trace();
+  const auto policy = make_policy({}, kGeometry);
+  AdaptivePass pass(kGeometry);
+  std::vector<ExpertState> states(kGeometry.pairs(), ExpertState::kAbsent);
+  const std::vector<std::int32_t> quota(48, static_cast<std::int32_t>(state.range(0)));
+  std::size_t i = 0;
+  std::int64_t swaps = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    for (int n = 0; n < 2 * kGeometry.layers; ++n) {
+      policy->observe(trace[i]);
+      i = i + 1 == trace.size() ? 0 : i + 1;
+      if (i % 48 == 0) policy->end_token();
+    }
+    state.ResumeTiming();
+    const auto plan = pass.plan(*policy, states, quota, {});
+    for (const Swap& swap : plan) {
+      states[kGeometry.index(swap.layer, swap.newcomer)] = ExpertState::kResident;
+      if (swap.victim < 0) continue;
+      states[kGeometry.index(swap.layer, swap.victim)] = ExpertState::kAbsent;
+    }
+    swaps += static_cast<std::int64_t>(plan.size());
+  }
+  state.counters["swaps"] =
+      benchmark::Counter(static_cast<double>(swaps), benchmark::Counter::kAvgIterations);
+}
+BENCHMARK(pass)->Arg(8)->Arg(64)->Arg(128)->Arg(256)->Iterations(1000)->Unit(
+    benchmark::kMicrosecond);
+
+PolicyOptions lfu(float half_life) { return {.kind = PolicyKind::kLfu, .half_life = half_life}; }
+
+void tables(const char* what, const Trace& trace, const std::vector<double>& capacities,
+            const SimulationOptions& common) {
+  GridOptions grid;
+  grid.capacities = capacities;
+  grid.common = common;
+  grid.common.instant = true;
+  grid.policies = {{.kind = PolicyKind::kFill},
+                   {.kind = PolicyKind::kLru},
+                   {.kind = PolicyKind::kLfru},
+                   lfu(8),
+                   lfu(16),
+                   lfu(32),
+                   lfu(64),
+                   lfu(350),
+                   {}};
+  std::printf("\n%s, admission at once (lfu: half-lives of 8, 16, 32, 64, 350 tokens)\n%s", what,
+              format_table(simulate_grid(trace, grid)).c_str());
+  grid.common.instant = false;
+  grid.policies = {lfu(32), {}};
+  std::printf("\n%s, passes with the cost of copies\n%s", what,
+              format_table(simulate_grid(trace, grid)).c_str());
+}
+
+int study(const char* file) {
+  const Trace trace = Trace::load(file);
+  const std::vector<double> capacities = {8.0 / 64, 16.0 / 64, 26.0 / 64, 38.0 / 64};
+  std::vector<bool> four(static_cast<std::size_t>(trace.layers()));
+  for (std::size_t layer = 0; layer < four.size(); layer += 3) four[layer] = true;
+  const std::int64_t half = trace.tokens() / 2;
+  tables("every third layer", trace.slice(0, trace.tokens(), four), capacities, {});
+  tables("all layers", trace, capacities, {});
+  tables("all layers, second half", trace.slice(half, trace.tokens()), capacities, {});
+
+  const Trace training = trace.slice(0, half);
+  GridOptions warm;
+  warm.capacities = capacities;
+  warm.quotas = {QuotaKind::kEqual, QuotaKind::kMarginal, QuotaKind::kFirstCome};
+  warm.policies = {{.kind = PolicyKind::kStatic}, {}};
+  warm.common.training = &training;
+  std::printf("\nsecond half, started from a profile of the first\n%s",
+              format_table(simulate_grid(trace.slice(half, trace.tokens()), warm)).c_str());
+
+  const Trace fitted = synthetic_trace({.layers = 8, .tokens = 3000});
+  SimulationOptions common;
+  common.experts = 512;
+  common.first_token = 200;
+  tables("fitted to 512 experts", fitted,
+         {8.0 / 512, 31.0 / 512, 62.0 / 512, 128.0 / 512, 171.0 / 512, 256.0 / 512}, common);
+  return 0;
+}
+
+}  // namespace
+}  // namespace strata::core
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "--study") return strata::core::study(argv[2]);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
