@@ -17,9 +17,8 @@
 namespace strata::kernels::STRATA_ISA {
 namespace {
 
-// How far ahead of its use a weight line is asked for: measured best of 0 to 16384 where one core
-// reads 27 GB/s.
-constexpr std::size_t kPrefetchBytes = 4096;
+// No software prefetch anywhere: with tasks of a few pages the hardware's own is best (measured
+// against distances of 512 to 16384 bytes).
 
 // In this order: each builds on those before it.
 // clang-format off

@@ -40,7 +40,6 @@ struct LegacyFormat {
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* p = group + block * kBytes;
-    for (std::size_t i = 0; i < kBytes; i += 64) prefetch(p + kPrefetchBytes + i);
     d.scale[0] = load_half(p);
     p += 32;
     if constexpr (kMin) {
@@ -67,10 +66,7 @@ struct Q8_0 {
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* p = group + block * kBytes;
     d.scale[0] = load_half(p);
-    for (int c = 0; c < 8; ++c) {
-      prefetch(p + kPrefetchBytes + 64 * c);
-      d.codes[c] = load_bytes(p + 32 + 64 * c);
-    }
+    for (int c = 0; c < 8; ++c) d.codes[c] = load_bytes(p + 32 + 64 * c);
   }
 };
 
@@ -85,7 +81,6 @@ struct KFormat {  // Q4_K, Q5_K
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* unit = group + (block >> 3) * kBytes;
     const std::byte* p = unit + 64 + (block & 7) * kSubBytes;
-    for (std::size_t i = 0; i < kSubBytes; i += 64) prefetch(p + kPrefetchBytes + i);
     const I32x16 low = load_u8_as_int(p);
     const I32x16 high = load_split_nibbles(p + 16);
     const I32x16 scale = bit_or(bit_and(low, 15), shift_left<4>(bit_and(high, 3)));
@@ -112,7 +107,6 @@ struct Q6_K {
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* unit = group + (block >> 3) * kBytes;
     const std::byte* p = unit + 32 + (block & 7) * kSubBytes;
-    for (std::size_t i = 0; i < kSubBytes; i += 64) prefetch(p + kPrefetchBytes + i);
     const F32x16 super = load_half(unit);
     d.scale[0] = mul(super, to_float(load_i8_as_int(p)));  // exact: 11 + 8 bits
     d.scale[1] = mul(super, to_float(load_i8_as_int(p + 16)));

@@ -217,7 +217,3 @@ STRATA_INLINE std::int32_t sum_lanes(I32x16 v) {
   quad = _mm_add_epi32(quad, _mm_shuffle_epi32(quad, 0x4e));
   return _mm_cvtsi128_si32(_mm_add_epi32(quad, _mm_shuffle_epi32(quad, 0xb1)));
 }
-
-STRATA_INLINE void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}

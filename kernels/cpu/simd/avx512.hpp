@@ -120,7 +120,3 @@ STRATA_INLINE float sum_lanes(F32x16 v) {
 }
 STRATA_INLINE float max_lanes(F32x16 v) { return _mm512_reduce_max_ps(v.v); }
 STRATA_INLINE std::int32_t sum_lanes(I32x16 v) { return _mm512_reduce_add_epi32(v.v); }
-
-STRATA_INLINE void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}

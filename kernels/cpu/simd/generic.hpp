@@ -209,5 +209,3 @@ STRATA_INLINE std::int32_t sum_lanes(I32x16 v) {
   for (int i = 0; i < 16; ++i) sum += v.lane[i];
   return sum;
 }
-
-STRATA_INLINE void prefetch(const void*) {}
