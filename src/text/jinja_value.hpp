@@ -76,9 +76,10 @@ class Value {
 
   Value() = default;
   // Only from exactly the types of Storage, so that a pointer or a size never turns into a bool or
-  // an Int unseen.
+  // an Int unseen. (Not asked of Value itself: clang 14 would have to complete it to answer.)
   template <class T>
-  requires std::is_constructible_v<Storage, std::in_place_type_t<T>, T> Value(T value)
+  requires(!std::is_same_v<T, Value>) &&
+      std::is_constructible_v<Storage, std::in_place_type_t<T>, T> Value(T value)
       : storage_(std::in_place_type<T>, std::move(value)) {}
 
   [[nodiscard]] Kind kind() const { return static_cast<Kind>(storage_.index()); }
