@@ -18,13 +18,15 @@ constexpr std::uint64_t kNoMemoryLimit = std::numeric_limits<std::uint64_t>::max
 
 // A file system of its own for each test: /proc/self and the control group mounts.
 class Cgroup : public testing::Test {
+ public:
+  ~Cgroup() override { fs::remove_all(root_); }
+
  protected:
   Cgroup() {
     const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
     root_ = fs::path(testing::TempDir()) / ("strata_cgroup_" + test + std::to_string(::getpid()));
     fs::create_directories(root_);
   }
-  ~Cgroup() override { fs::remove_all(root_); }
 
   void write(const fs::path& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());

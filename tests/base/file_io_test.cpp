@@ -27,13 +27,15 @@ using testing::HasSubstr;
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 class FileIo : public testing::Test {
+ public:
+  ~FileIo() override { fs::remove_all(folder_); }
+
  protected:
   FileIo() {
     const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
     folder_ = fs::path(testing::TempDir()) / ("strata_io_" + test + std::to_string(::getpid()));
     fs::create_directories(folder_);
   }
-  ~FileIo() override { fs::remove_all(folder_); }
 
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> found;
