@@ -35,7 +35,7 @@ class HelpFormatter final : public CLI::Formatter {
     return usage;
   }
 
-  std::string make_positionals(const CLI::App* app) const {
+  std::string make_positionals(const CLI::App* app) const override {
     std::string text;
     for (const CLI::Option* option : app->get_options()) {
       if (option->get_positional()) text += make_option(option, true);

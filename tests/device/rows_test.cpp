@@ -88,7 +88,7 @@ TEST_P(RopeTest, TurnsEveryHeadByItsPosition) {
       for (int d = n_rot; d < head_dim; ++d) ASSERT_EQ(after[d], before[d]);
     }
   }
-  on_every_device(Activations::kInt8, [&](CpuDevice& device) {
+  on_every_device(Activations::kInt8, [&, head_dim = head_dim](CpuDevice& device) {
     for (const int count : {1, kFew, kMany}) {
       OwnRows y = x.slice(0, count);
       device.rope(y.rows(), head_dim, std::span(places).first(size_of(count)), rope);

@@ -62,8 +62,8 @@ class TinyModel {
   [[nodiscard]] std::vector<std::byte> bytes() const {
     gguf::test::RawFile raw;
     raw.begin(3, tensors.size(), metadata.size());
-    for (const auto& [key, value] : metadata)
-      std::visit([&](const auto& v) { put(raw, key, v); }, value);
+    for (const auto& entry : metadata)
+      std::visit([&](const auto& v) { put(raw, entry.first, v); }, entry.second);
     std::uint64_t offset = 0;
     for (const auto& [name, t] : tensors) {
       raw.tensor(name, t.ne, static_cast<std::uint32_t>(t.type), offset);
