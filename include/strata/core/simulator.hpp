@@ -56,7 +56,7 @@ struct SimulationResult {
   std::int64_t tokens = 0;  // counted ones
   std::int64_t picks = 0;
   std::int64_t hits = 0;
-  std::int64_t copies = 0;         // into the cache, warm start not counted
+  std::int64_t copies = 0;  // of the whole trace, also before first_token; without the warm start
   std::int64_t bytes_moved = 0;    // by those copies
   std::int64_t bytes_missed = 0;   // that the slow tier read
   std::int64_t copies_used = 0;    // served at least one hit before they left or the trace ended
