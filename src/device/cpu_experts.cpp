@@ -132,8 +132,8 @@ void CpuDevice::gate_up(const ExpertPlan& plan) {
   constexpr std::int64_t kMaxSpan = 8;  // blocks a task computes before it looks at them
   const quant::ExpertLayout& layout = plan.layout;
   const std::int64_t blocks = layout.hidden / 32;
-  const std::size_t block_bytes =
-      2 * (layout.gate(nullptr).group_bytes + layout.up(nullptr).group_bytes);
+  const std::size_t block_bytes = 2 * (quant::packed_group_bytes(layout.gate_type, layout.embd) +
+                                       quant::packed_group_bytes(layout.up_type, layout.embd));
   const std::int64_t span = task_size(block_bytes, blocks * std::ssize(plan.work), kMaxSpan);
   const auto spans = static_cast<std::size_t>((blocks + span - 1) / span);
   const DotFunction* gate_dot = dot_table(layout.gate_type);
@@ -177,9 +177,9 @@ void CpuDevice::gate_up(const ExpertPlan& plan) {
 // Phase two: rows of the output.
 void CpuDevice::down(const ExpertPlan& plan, Rows parts) {
   const quant::ExpertLayout& layout = plan.layout;
-  const quant::PackedMatrix shape = layout.down(nullptr);
-  const std::int64_t groups = shape.groups();
-  const std::int64_t chunk = task_size(shape.group_bytes, groups * std::ssize(plan.work), groups);
+  const std::int64_t groups = (layout.embd + quant::kGroupRows - 1) / quant::kGroupRows;
+  const std::size_t group_bytes = quant::packed_group_bytes(layout.down_type, layout.hidden);
+  const std::int64_t chunk = task_size(group_bytes, groups * std::ssize(plan.work), groups);
   const auto chunks = static_cast<std::size_t>((groups + chunk - 1) / chunk);
   const DotFunction* dot = dot_table(layout.down_type);
   pool_.parallel_for(plan.work.size() * chunks, [&](std::size_t index, int) {
