@@ -356,11 +356,13 @@ class BuildTest(SetupTest):
 
     def test_shows_the_errors_of_a_failed_build(self):
         machine = self.machine()
-        output = "[1/9] ok\nFAILED: a.o\ng++ -c a.cpp\na.cpp:1:1: error: 'x' is odd\n   note\nstop"
+        output = "[1/9] ok\nFAILED: a.o\ng++ -Werror -fsanitize=undefined -c a.cpp\n"
+        output += "a.cpp:1:1: error: 'x' is odd\n   note\nstop"
         machine.script["--build"] = (1, output)
         status, text = self.run_setup(machine, "--run")
         self.assertEqual(status, 1)
         self.assertIn("a.cpp:1:1: error: 'x' is odd", text)
+        self.assertNotIn("-Werror", text)
         self.assertNotIn("note", text)
         self.assertIn("to do: see", text)
         self.assertIn("note", (self.root / "build" / "setup.log").read_text(encoding="utf-8"))

@@ -72,7 +72,9 @@ def compile_errors(lines: list[str]) -> list[str]:
     """The part of a failed build's output that says what is wrong."""
     first = next((i for i, line in enumerate(lines) if line.startswith("FAILED:")), None)
     block = lines[-15:] if first is None else lines[first:]
-    errors = [line for line in block if re.search(r"\b([Ee]rror|undefined|Killed)\b", line)]
+    errors = [
+        line for line in block if re.search(r"\b([Ee]rror|undefined reference|Killed)\b", line)
+    ]
     return (errors or block)[:15]
 
 
