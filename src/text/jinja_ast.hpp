@@ -20,8 +20,7 @@ using Block = std::vector<Statement>;
 struct Filter;  // jinja_builtins.hpp
 struct Test;
 
-// ---- expressions
-// ----------------------------------------------------------------------------------------------
+// ---- expressions ----
 
 struct Literal {
   Value value;
@@ -126,8 +125,7 @@ struct Expression {
   Node node;
 };
 
-// ---- statements
-// -----------------------------------------------------------------------------------------------
+// ---- statements ----
 
 // What may stand left of "=": a name, an attribute of a namespace, or a tuple of targets.
 struct Target {
@@ -211,6 +209,12 @@ struct Statement {
   std::uint32_t line;
   Node node;
 };
+
+// Names the engine itself gives values; the first of every program.
+inline constexpr NameId kLoopName = 0;
+inline constexpr NameId kCallerName = 1;
+inline constexpr NameId kKwargsName = 2;
+inline constexpr NameId kVarargsName = 3;
 
 struct Program {
   JinjaLimits limits;

@@ -22,8 +22,7 @@ const Entry* find_entry(std::span<const Entry> table, std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-// ---- methods
-// ------------------------------------------------------------------------------------------------
+// ---- methods ----
 
 Value dict_get(Runtime& runtime, const Value& self, CallArguments& arguments) {
   arguments.positional_only();
@@ -102,8 +101,7 @@ std::span<const Method> methods_of(const Value& object) {
   }
 }
 
-// ---- globals
-// ------------------------------------------------------------------------------------------------
+// ---- globals ----
 
 Value range(Runtime& runtime, const Value& /*self*/, CallArguments& arguments) {
   arguments.positional_only();
@@ -193,6 +191,12 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute, Value fal
       parts_.push_back(name);
     }
   }
+}
+
+int AttributePath::depth() const {
+  int deepest = depth_of(fallback_);
+  for (const Value& part : parts_) deepest = std::max(deepest, depth_of(part));
+  return deepest;
 }
 
 Value AttributePath::follow(Runtime& runtime, Value item) const {

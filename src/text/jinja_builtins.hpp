@@ -48,6 +48,7 @@ class AttributePath {
   // is undefined.
   AttributePath(Runtime& runtime, const Value& attribute, Value fallback = {});
   [[nodiscard]] Value follow(Runtime& runtime, Value item) const;
+  [[nodiscard]] int depth() const;  // of the deepest value it holds
 
  private:
   std::vector<Value> parts_;

@@ -6,8 +6,7 @@
 
 namespace strata::text::jinja {
 
-// ---- arguments
-// ------------------------------------------------------------------------------------------------
+// ---- arguments ----
 
 Value CallArguments::optional(std::string_view name) {
   Value keyword = take_keyword(name);
@@ -91,8 +90,7 @@ std::vector<Value> CallArguments::take_rest() {
   return rest;
 }
 
-// ---- callables
-// ------------------------------------------------------------------------------------------------
+// ---- callables ----
 
 Value make_builtin(Runtime& runtime, std::string_view name, BuiltinFunction function,
                    const Value& self) {
@@ -100,6 +98,8 @@ Value make_builtin(Runtime& runtime, std::string_view name, BuiltinFunction func
   object->name = name;
   object->builtin = function;
   object->self = self;
+  object->depth = 1 + depth_of(self);
+  runtime.check_depth(object->depth);
   object->share = runtime.share(sizeof(CallableObject));
   return Ref<const CallableObject>(std::move(object));
 }
@@ -110,8 +110,7 @@ std::string describe(const CallableObject& callable) {
   return fmt::format("<built-in method {} of {} object>", callable.name, type_name(callable.self));
 }
 
-// ---- loops
-// ------------------------------------------------------------------------------------------------
+// ---- loops ----
 
 const Value& LoopObject::peek(Runtime& runtime) {
   if (!peeked) {
@@ -134,6 +133,12 @@ bool LoopObject::next(Runtime& runtime) {
   previous = std::move(current);
   current = std::move(item);
   return true;
+}
+
+void LoopObject::clear() {
+  cursor = Cursor();
+  previous = current = ahead = last_changed = Value();
+  scope.reset();
 }
 
 std::size_t LoopObject::length(Runtime& runtime) {

@@ -62,6 +62,7 @@ struct CallableObject {
   Value self;
   std::shared_ptr<const Macro> macro;
   std::shared_ptr<Scope> scope;
+  int depth = 0;  // 1 + that of self
   MemoryShare share;
 };
 
@@ -87,6 +88,7 @@ struct LoopObject {
 
   bool next(Runtime& runtime);          // moves on; false at the end
   const Value& peek(Runtime& runtime);  // what comes next, or a missing Value
+  void clear();                         // lets go of every value
   [[nodiscard]] std::size_t length(Runtime& runtime);
 };
 

@@ -125,8 +125,7 @@ Value Interpreter::evaluate_node(const TestCall& node) {
   return node.test->call(runtime_, input, arguments);
 }
 
-// ---- calls
-// ------------------------------------------------------------------------------------------------
+// ---- calls ----
 
 CallArguments Interpreter::evaluate_arguments(const Arguments& node, std::string_view function) {
   CallArguments arguments(runtime_, function);
@@ -192,12 +191,6 @@ Value Interpreter::call_loop(const Value& value, CallArguments& arguments) {
   return capture.text.value();
 }
 
-void Interpreter::bind(Scope& scope, std::string_view name, Value value) const {
-  const auto found = std::find(program_.names.begin(), program_.names.end(), name);
-  if (found == program_.names.end()) return;
-  scope.set(static_cast<NameId>(found - program_.names.begin()), std::move(value));
-}
-
 void Interpreter::bind_parameters(const Macro& macro, CallArguments& arguments, Scope& scope) {
   // All are bound before any default is worked out, as defaults may refer to other parameters.
   for (const Macro::Parameter& parameter : macro.parameters) {
@@ -220,7 +213,7 @@ void Interpreter::bind_extras(const Macro& macro, CallArguments& arguments, Scop
   if (macro.uses_caller && !takes_caller) {
     Value caller = arguments.take_keyword("caller");
     if (caller.missing() || caller.none()) caller = runtime_.undefined("No caller defined");
-    bind(scope, "caller", std::move(caller));
+    scope.set(kCallerName, std::move(caller));
   }
   if (macro.uses_kwargs) {
     DictObject kwargs;
@@ -228,9 +221,9 @@ void Interpreter::bind_extras(const Macro& macro, CallArguments& arguments, Scop
       kwargs.insert(runtime_.text(name, false), std::move(value));
     }
     arguments.keywords.clear();
-    bind(scope, "kwargs", runtime_.dict(std::move(kwargs)));
+    scope.set(kKwargsName, runtime_.dict(std::move(kwargs)));
   }
-  if (macro.uses_varargs) bind(scope, "varargs", runtime_.tuple(arguments.take_rest()));
+  if (macro.uses_varargs) scope.set(kVarargsName, runtime_.tuple(arguments.take_rest()));
   arguments.finish();
 }
 

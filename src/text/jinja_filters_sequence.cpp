@@ -20,8 +20,9 @@ Value without_case(Runtime& runtime, const Value& value) {
 Value iterate(Runtime& runtime, std::vector<Value> items) {
   const Value list = runtime.list(std::move(items));
   Cursor cursor(runtime, list);
-  return runtime.iterator(
-      list, [&runtime, cursor](Value& item) mutable { return cursor.next(runtime, item); });
+  return runtime.iterator(depth_of(list), [&runtime, cursor](Value& item) mutable {
+    return cursor.next(runtime, item);
+  });
 }
 
 Value length(Runtime& runtime, const Value& input, CallArguments& arguments) {
@@ -70,7 +71,7 @@ Value reverse(Runtime& runtime, const Value& input, CallArguments& arguments) {
 Value items(Runtime& runtime, const Value& input, CallArguments& arguments) {
   arguments.finish();
   std::size_t at = 0;
-  return runtime.iterator(input, [&runtime, input, at](Value& item) mutable {
+  return runtime.iterator(depth_of(input), [&runtime, input, at](Value& item) mutable {
     if (input.undefined()) return false;
     const auto* dict = input.dict();
     if (dict == nullptr) runtime.fail("Can only get item pairs from a mapping.");
@@ -162,19 +163,20 @@ Value unique(Runtime& runtime, const Value& input, CallArguments& arguments) {
   };
   const auto seen = std::make_shared<Seen>(Seen{{}, runtime.share(0)});
   Cursor cursor(runtime, input);
-  return runtime.iterator(input, [=, &runtime](Value& item) mutable {
-    while (cursor.next(runtime, item)) {
-      Value key = path.follow(runtime, item);
-      if (!case_sensitive) key = without_case(runtime, key);
-      require_hashable(runtime, key);
-      if (!seen->keys.insert(std::move(key)).second) continue;
-      constexpr std::size_t kKeyBytes = 96;
-      seen->share.resize(seen->keys.size() * kKeyBytes);
-      runtime.check_memory();
-      return true;
-    }
-    return false;
-  });
+  return runtime.iterator(std::max(depth_of(input), path.depth()),
+                          [=, &runtime](Value& item) mutable {
+                            while (cursor.next(runtime, item)) {
+                              Value key = path.follow(runtime, item);
+                              if (!case_sensitive) key = without_case(runtime, key);
+                              require_hashable(runtime, key);
+                              if (!seen->keys.insert(std::move(key)).second) continue;
+                              constexpr std::size_t kKeyBytes = 96;
+                              seen->share.resize(seen->keys.size() * kKeyBytes);
+                              runtime.check_memory();
+                              return true;
+                            }
+                            return false;
+                          });
 }
 
 Value groupby(Runtime& runtime, const Value& input, CallArguments& arguments) {

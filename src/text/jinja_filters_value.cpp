@@ -12,14 +12,19 @@
 namespace strata::text::jinja {
 namespace {
 
-// ---- choosing and mapping
-// -------------------------------------------------------------------------------------
+// ---- choosing and mapping ----
 
 // Arguments for another filter or test, copied for each item.
 struct Applied {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
 
+  [[nodiscard]] int depth() const {
+    int deepest = 0;
+    for (const Value& value : positional) deepest = std::max(deepest, depth_of(value));
+    for (const auto& [name, value] : keywords) deepest = std::max(deepest, depth_of(value));
+    return deepest;
+  }
   [[nodiscard]] CallArguments arguments(Runtime& runtime, std::string_view function) const {
     CallArguments call(runtime, function);
     call.positional = positional;
@@ -39,7 +44,7 @@ template <bool wanted, bool by_attribute>
 Value select(Runtime& runtime, const Value& input, CallArguments& arguments) {
   Applied applied{arguments.take_rest(), std::move(arguments.keywords)};
   arguments.keywords.clear();
-  if (!truthy(input)) return runtime.iterator(input, [](Value&) { return false; });
+  if (!truthy(input)) return runtime.iterator(0, [](Value&) { return false; });
   Value attribute;
   if (by_attribute) {
     if (applied.positional.empty()) runtime.fail("Missing parameter for attribute name");
@@ -55,7 +60,8 @@ Value select(Runtime& runtime, const Value& input, CallArguments& arguments) {
     applied.positional.erase(applied.positional.begin());
   }
   Cursor cursor(runtime, input);
-  return runtime.iterator(input, [=, &runtime](Value& item) mutable {
+  const int depth = std::max({depth_of(input), path.depth(), applied.depth()});
+  return runtime.iterator(depth, [=, &runtime](Value& item) mutable {
     while (cursor.next(runtime, item)) {
       const Value subject = path.follow(runtime, item);
       bool holds = false;
@@ -77,15 +83,16 @@ Value map_attribute(Runtime& runtime, const Value& input, CallArguments& argumen
   arguments.finish();
   const AttributePath path(runtime, attribute, fallback);
   Cursor cursor(runtime, input);
-  return runtime.iterator(input, [=, &runtime](Value& item) mutable {
-    if (!cursor.next(runtime, item)) return false;
-    item = path.follow(runtime, item);
-    return true;
-  });
+  return runtime.iterator(std::max(depth_of(input), path.depth()),
+                          [=, &runtime](Value& item) mutable {
+                            if (!cursor.next(runtime, item)) return false;
+                            item = path.follow(runtime, item);
+                            return true;
+                          });
 }
 
 Value map(Runtime& runtime, const Value& input, CallArguments& arguments) {
-  if (!truthy(input)) return runtime.iterator(input, [](Value&) { return false; });
+  if (!truthy(input)) return runtime.iterator(0, [](Value&) { return false; });
   const auto& keywords = arguments.keywords;
   const bool by_attribute = arguments.positional.empty() &&
                             std::any_of(keywords.begin(), keywords.end(), [](const auto& keyword) {
@@ -99,16 +106,16 @@ Value map(Runtime& runtime, const Value& input, CallArguments& arguments) {
   if (filter == nullptr) runtime.fail("No filter named {}.", short_repr(name.bytes()));
   applied.positional.erase(applied.positional.begin());
   Cursor cursor(runtime, input);
-  return runtime.iterator(input, [=, &runtime](Value& item) mutable {
-    if (!cursor.next(runtime, item)) return false;
-    CallArguments call = applied.arguments(runtime, filter->name);
-    item = filter->call(runtime, item, call);
-    return true;
-  });
+  return runtime.iterator(std::max(depth_of(input), applied.depth()),
+                          [=, &runtime](Value& item) mutable {
+                            if (!cursor.next(runtime, item)) return false;
+                            CallArguments call = applied.arguments(runtime, filter->name);
+                            item = filter->call(runtime, item, call);
+                            return true;
+                          });
 }
 
-// ---- single values
-// --------------------------------------------------------------------------------------------
+// ---- single values ----
 
 Value fallback_filter(Runtime& runtime, const Value& input, CallArguments& arguments) {
   const Value fallback = arguments.optional("default_value", runtime.text("", true));

@@ -67,8 +67,7 @@ Interpreter::Flow Interpreter::run(const If& node) {
   return run_block(node.otherwise);
 }
 
-// ---- loops
-// ------------------------------------------------------------------------------------------------
+// ---- loops ----
 
 Interpreter::Flow Interpreter::run(const For& node) {
   run_loop(node, scope_, evaluate(*node.iterable), 0);
@@ -80,7 +79,7 @@ Interpreter::Flow Interpreter::run(const For& node) {
 Value Interpreter::filter_items(const For& node, const std::shared_ptr<Scope>& scope,
                                 const Value& items) {
   Cursor cursor(runtime_, items);
-  return runtime_.iterator(items, [this, &node, scope, cursor](Value& item) mutable {
+  return runtime_.iterator(depth_of(items), [this, &node, scope, cursor](Value& item) mutable {
     while (cursor.next(runtime_, item)) {
       const InScope inner(*this, runtime_.scope(scope));
       assign(node.target, item);
@@ -104,11 +103,12 @@ void Interpreter::run_loop(const For& node, const std::shared_ptr<Scope>& scope,
   Flow flow = Flow::kNormal;
   while (flow != Flow::kBreak && loop->next(runtime_)) {
     const InScope inner(*this, runtime_.scope(scope));
-    bind(*scope_, "loop", Value(Ref<LoopObject>(loop)));
+    scope_->set(kLoopName, Value(Ref<LoopObject>(loop)));
     assign(node.target, loop->current);
     flow = run_body(node.body);
     completed = completed || flow == Flow::kNormal;
   }
+  if (loop.use_count() > 1) runtime_.keep(loop);  // a namespace may have it
   // As in jinja2, rounds left by break or continue do not count.
   if (!completed && !node.otherwise.block.empty()) {
     const InScope inner(*this, runtime_.scope(scope));
@@ -120,8 +120,7 @@ Interpreter::Flow Interpreter::run(const LoopControl& node) {
   return node.breaks ? Flow::kBreak : Flow::kContinue;
 }
 
-// ---- assignments
-// ----------------------------------------------------------------------------------------------
+// ---- assignments ----
 
 void Interpreter::assign(const Target& target, const Value& value) {
   if (target.kind == Target::Kind::kName) {
@@ -190,8 +189,7 @@ Interpreter::Flow Interpreter::run(const Inner& node) {
   return run_body(node.body);
 }
 
-// ---- blocks that catch their output
-// ---------------------------------------------------------------------------
+// ---- blocks that catch their output ----
 
 void Interpreter::write_text(const Value& value) {
   const auto* string = value.string();

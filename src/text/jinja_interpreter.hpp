@@ -76,7 +76,6 @@ class Interpreter {
   void bind_parameters(const Macro& macro, CallArguments& arguments, Scope& scope);
   void bind_extras(const Macro& macro, CallArguments& arguments, Scope& scope);
   Value apply_block_filter(const Expression& filter, Value text);
-  void bind(Scope& scope, std::string_view name, Value value) const;  // if the template names it
 
   const Program& program_;
   Runtime runtime_;

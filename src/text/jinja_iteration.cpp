@@ -22,6 +22,7 @@ bool iterable(const Value& value) {
 
 std::optional<std::size_t> length_of(const Value& value) {
   switch (value.kind()) {
+    case Kind::kMissing:
     case Kind::kUndefined:
       return 0;
     case Kind::kString:
@@ -40,6 +41,8 @@ std::optional<std::size_t> length_of(const Value& value) {
   }
 }
 
+int Cursor::depth() const { return depth_of(iterable_); }
+
 Cursor::Cursor(Runtime& runtime, Value iterable) : iterable_(std::move(iterable)) {
   if (!jinja::iterable(iterable_)) {
     runtime.fail("'{}' object is not iterable", type_name(iterable_));
@@ -49,7 +52,7 @@ Cursor::Cursor(Runtime& runtime, Value iterable) : iterable_(std::move(iterable)
 
 bool Cursor::next(Runtime& runtime, Value& item) {
   runtime.step();
-  if (auto* iterator = iterable_.iterator()) return iterator->next(item);
+  if (auto* iterator = iterable_.iterator()) return runtime.advance(*iterator, item);
   if (at_ >= *length_of(iterable_)) return false;
   switch (iterable_.kind()) {
     case Kind::kString: {

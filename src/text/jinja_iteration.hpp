@@ -14,6 +14,7 @@ namespace strata::text::jinja {
 // string, and so on.
 class Cursor {
  public:
+  Cursor() = default;  // of nothing
   // Fails when `iterable` cannot be run through.
   Cursor(Runtime& runtime, Value iterable);
   // The rest of an iterator that turned out to have `size` items in all.
@@ -26,6 +27,7 @@ class Cursor {
   // len() of what is run through; nullopt for an iterator, whose end is known only when it is
   // reached.
   [[nodiscard]] std::optional<std::size_t> size() const { return size_; }
+  [[nodiscard]] int depth() const;  // of the value it runs through
 
  private:
   Value iterable_;

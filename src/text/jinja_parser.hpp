@@ -97,6 +97,7 @@ class Parser {
   static int depth(const ExpressionPtr& expression) {
     return expression == nullptr ? 0 : expression->depth;
   }
+  static int depth(const std::vector<ExpressionPtr>& expressions);
   static int depth(const Arguments& arguments);
   void check_nesting() const;
   // Chains such as a + b + c make deep trees without deep recursion here, so trees may be deeper

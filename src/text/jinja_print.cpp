@@ -194,8 +194,7 @@ void write_repr(Writer& out, const Value& value, int depth) {
   }
 }
 
-// ---- JSON
-// ------------------------------------------------------------------------------------------------
+// ---- JSON ----
 
 void append_json_escape(std::string& out, char32_t code) {
   const auto c = static_cast<std::uint32_t>(code);

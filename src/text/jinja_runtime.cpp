@@ -2,6 +2,7 @@
 
 #include "strata/base/error.hpp"
 
+#include "src/text/jinja_callable.hpp"
 #include "src/text/jinja_unicode.hpp"
 
 #include <algorithm>
@@ -50,6 +51,7 @@ Runtime::~Runtime() {
   // Emptied one by one while all are still alive, so that neither cycles nor long chains remain.
   for (const auto& object : namespaces_) object->attributes.clear();
   for (const auto& scope : scopes_) scope->variables.clear();
+  for (const auto& loop : loops_) loop->clear();
 }
 
 void Runtime::fail_with(const std::string& message) const {
@@ -151,9 +153,9 @@ Value Runtime::range(Int start, Int stop, Int step) {
       RangeObject{start, stop, step, static_cast<std::size_t>(length), share(kObjectBytes)}));
 }
 
-Value Runtime::iterator(const Value& source, std::function<bool(Value&)> next) {
+Value Runtime::iterator(int depth, std::function<bool(Value&)> next) {
   auto object = std::make_shared<IteratorObject>();
-  object->depth = 1 + depth_of(source);
+  object->depth = 1 + depth;
   check_depth(object->depth);
   object->share = share(2 * kObjectBytes);
   object->next = std::move(next);
@@ -192,6 +194,27 @@ Value Runtime::undefined(std::string message) {
 
 std::shared_ptr<Scope> Runtime::scope(std::shared_ptr<Scope> parent) {
   return std::make_shared<Scope>(Scope{std::move(parent), {}, share(kObjectBytes)});
+}
+
+bool Runtime::advance(IteratorObject& iterator, Value& item) {
+  constexpr int kMaxAdvancing = 200;
+  if (iterator.running) fail("generator already executing");
+  if (advancing_ >= kMaxAdvancing)
+    fail("more than {} generators draw from one another", kMaxAdvancing);
+  struct Guard {
+    Guard(bool& flag, int& count) : running(flag), advancing(count) {
+      running = true;
+      ++advancing;
+    }
+    ~Guard() {
+      running = false;
+      --advancing;
+    }
+    bool& running;
+    int& advancing;
+  };
+  const Guard guard(iterator.running, advancing_);
+  return iterator.next(item);
 }
 
 void Runtime::keep(const std::shared_ptr<Scope>& scope) {

@@ -65,8 +65,8 @@ class Runtime {
   [[nodiscard]] Value dict(DictObject dict);
   [[nodiscard]] Value view(const Value& dict, ViewObject::Part part);
   [[nodiscard]] Value range(Int start, Int stop, Int step);
-  // `source` is what `next` draws from.
-  [[nodiscard]] Value iterator(const Value& source, std::function<bool(Value&)> next);
+  // `depth` is that of the deepest value that `next` holds.
+  [[nodiscard]] Value iterator(int depth, std::function<bool(Value&)> next);
   [[nodiscard]] Value name_space(DictObject attributes);
   [[nodiscard]] Value undefined(std::string message);
   [[nodiscard]] std::shared_ptr<Scope> scope(std::shared_ptr<Scope> parent);
@@ -75,12 +75,16 @@ class Runtime {
   void check_items(std::size_t count) const;
   void check_depth(int depth) const;
   void check_memory() const;
+  // Draws the next item; false at the end. Fails when the iterator is being drawn from already, or
+  // too many are.
+  bool advance(IteratorObject& iterator, Value& item);
   void set_attribute(NamespaceObject& object, std::string_view name, Value value);
   [[nodiscard]] MemoryShare share(std::size_t bytes);
 
-  // Scopes that macros refer to may form cycles: they are kept, and taken apart when the render
-  // ends.
+  // Scopes that macros refer to and loops that live on after their end may form cycles: they are
+  // kept, and taken apart when the render ends.
   void keep(const std::shared_ptr<Scope>& scope);
+  void keep(const Ref<LoopObject>& loop) { loops_.push_back(loop); }
 
  private:
   [[noreturn]] void fail_with(const std::string& message) const;
@@ -93,6 +97,8 @@ class Runtime {
   MemoryBudget memory_;  // above everything that is counted in it, so destroyed last
   std::vector<Ref<NamespaceObject>> namespaces_;
   std::vector<std::shared_ptr<Scope>> scopes_;
+  std::vector<Ref<LoopObject>> loops_;
+  int advancing_ = 0;  // iterators being drawn from, each by the one before
 };
 
 // Text under construction, kept below the bounds on strings, memory and work.

@@ -1,13 +1,9 @@
 #include "src/text/jinja_scopes.hpp"
 
-#include <functional>
 #include <set>
-#include <string_view>
 
 namespace strata::text::jinja {
 namespace {
-
-using NameIds = std::map<std::string, NameId, std::less<>>;
 
 // What a block, or a branch in it, has been seen to do with names.
 struct Frame {
@@ -42,8 +38,6 @@ struct Frame {
 // Looks at a block's own statements first, as jinja2 does, then at the blocks inside it.
 class Analysis {
  public:
-  explicit Analysis(const NameIds& ids) : ids_(ids) {}
-
   void finish(Body& body, Frame& frame) {
     visit(body.block, frame);
     body.unset.assign(frame.unset.begin(), frame.unset.end());
@@ -99,9 +93,6 @@ class Analysis {
     if (target.kind == Target::Kind::kName) frame.declare(target.name);
     for (const Target& item : target.items) declare(item, frame);
   }
-  void declare(std::string_view name, Frame& frame) const {
-    if (const auto found = ids_.find(name); found != ids_.end()) frame.declare(found->second);
-  }
 
   // ---- the blocks inside it ----
 
@@ -119,7 +110,7 @@ class Analysis {
   }
   void enter(For& node, const Frame& frame) {
     Frame body{&frame, nullptr, {}, {}};
-    declare("loop", body);
+    body.declare(kLoopName);
     declare(node.target, body);
     finish(node.body, body);
     Frame otherwise{&frame, nullptr, {}, {}};
@@ -128,9 +119,9 @@ class Analysis {
   void enter(Macro& macro, const Frame& frame) {
     Frame body{&frame, nullptr, {}, {}};
     for (const Macro::Parameter& parameter : macro.parameters) body.declare(parameter.id);
-    if (macro.uses_caller) declare("caller", body);
-    if (macro.uses_kwargs) declare("kwargs", body);
-    if (macro.uses_varargs) declare("varargs", body);
+    if (macro.uses_caller) body.declare(kCallerName);
+    if (macro.uses_kwargs) body.declare(kKwargsName);
+    if (macro.uses_varargs) body.declare(kVarargsName);
     for (const Macro::Parameter& parameter : macro.parameters) visit(parameter.fallback, body);
     finish(macro.body, body);
   }
@@ -212,15 +203,13 @@ class Analysis {
     visit(node.input, frame);
     visit(node.arguments, frame);
   }
-
-  const NameIds& ids_;
 };
 
 }  // namespace
 
-void find_unset_names(Program& program, const NameIds& ids) {
+void find_unset_names(Program& program) {
   Frame root;
-  Analysis(ids).finish(program.body, root);
+  Analysis().finish(program.body, root);
 }
 
 }  // namespace strata::text::jinja

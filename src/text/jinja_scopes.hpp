@@ -11,12 +11,9 @@
 
 #include "src/text/jinja_ast.hpp"
 
-#include <map>
-#include <string>
-
 namespace strata::text::jinja {
 
 // Fills in Body::unset everywhere in the program.
-void find_unset_names(Program& program, const std::map<std::string, NameId, std::less<>>& ids);
+void find_unset_names(Program& program);
 
 }  // namespace strata::text::jinja

@@ -1,5 +1,6 @@
 #include "src/text/jinja_value.hpp"
 
+#include "src/text/jinja_callable.hpp"
 #include "src/text/jinja_unicode.hpp"
 
 #include <algorithm>
@@ -203,6 +204,8 @@ int depth_of(const Value& value) {
       return value.iterator()->depth;
     case Kind::kNamespace:
       return value.name_space()->depth;
+    case Kind::kCallable:
+      return value.callable()->depth;
     default:
       return 0;
   }

@@ -222,8 +222,9 @@ struct RangeObject {
 };
 
 struct IteratorObject {
-  std::function<bool(Value&)> next;  // false at the end
-  int depth = 1;                     // 1 + that of what it draws from
+  std::function<bool(Value&)> next;  // false at the end; to be called through Runtime::advance
+  int depth = 1;                     // 1 + that of the deepest value it holds
+  bool running = false;
   MemoryShare share;
 };
 
