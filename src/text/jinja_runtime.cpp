@@ -142,6 +142,10 @@ Value Runtime::view(const Value& dict, ViewObject::Part part) {
 
 Value Runtime::range(Int start, Int stop, Int step) {
   if (step == 0) fail("range() arg 3 must not be zero");
+  constexpr Int kBound = Int{1} << 63;  // far from where sums and differences overflow
+  for (const Int part : {start, stop, step}) {
+    if (part > kBound || part < -kBound) fail("range() takes integers of 64 bits");
+  }
   const bool empty = step > 0 ? start >= stop : start <= stop;
   const Int span = empty ? 0 : step > 0 ? stop - start : start - stop;
   const Int stride = step > 0 ? step : -step;

@@ -15,7 +15,8 @@ using nlohmann::ordered_json;
 struct Case {
   const char* name;
   std::string source;
-  const char* reason;  // part of the error's message
+  const char* reason;             // part of the error's message
+  const char* other_reason = "";  // or this, where another bound may come first
 };
 
 std::string repeated(std::string_view text, std::size_t times) {
@@ -27,64 +28,70 @@ std::string repeated(std::string_view text, std::size_t times) {
 // Small enough that even a debug build with sanitizers reaches every bound in moments.
 JinjaLimits small_limits() {
   JinjaLimits limits;
-  limits.max_steps = 300'000;
+  limits.max_steps = 1'000'000;
   limits.max_output_bytes = 1 << 20;
   limits.max_string_bytes = 4 << 20;
   limits.max_items = 100'000;
-  limits.max_memory_bytes = 32 << 20;
+  limits.max_memory_bytes = 8 << 20;
   return limits;
 }
 
 class JinjaHostile : public testing::TestWithParam<Case> {};
 
 TEST_P(JinjaHostile, IsStopped) {
+  const Case& each = GetParam();
   for (const JinjaLimits& limits : {small_limits(), JinjaLimits{}}) {
     // With the default limits only what fails before long: the others would take seconds.
-    const bool slow = std::string_view(GetParam().reason) == "steps of work";
-    if (slow && limits.max_steps > 1'000'000) continue;
-    const Outcome outcome = render(GetParam().source, ordered_json::object(), limits);
-    EXPECT_NE(outcome.error.find(GetParam().reason), std::string::npos)
-        << "error: " << outcome.error << "\ntext: " << outcome.text.substr(0, 200);
+    const bool slow = std::string_view(each.reason) == "steps of work" ||
+                      std::string_view(each.other_reason) == "steps of work";
+    if (slow && limits.max_steps == JinjaLimits{}.max_steps) continue;
+    const std::string error = render(each.source, ordered_json::object(), limits).error;
+    const std::string_view other = each.other_reason;
+    EXPECT_TRUE(error.find(each.reason) != std::string::npos ||
+                (!other.empty() && error.find(other) != std::string::npos))
+        << "error: " << error;
   }
 }
+
+void PrintTo(const Case& each, std::ostream* out) { *out << each.source.substr(0, 100); }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     Size, JinjaHostile,
     testing::Values(
-        Case{"RepeatedString", "{{ 'a' * 10**9 }}", "above the bound"},
-        Case{"RepeatedList", "{{ [1] * 10**9 }}", "above the bound"},
-        Case{"RepeatedMax", "{{ 'ab' * (2**126) }}", "above the bound"},
+        Case{"RepeatedString", "{{ 'a' * 10**9 }}", "the bound of"},
+        Case{"RepeatedList", "{{ [1] * 10**9 }}", "the bound of"},
+        Case{"RepeatedMax", "{{ 'ab' * (2**126) }}", "the bound of"},
         Case{"Range", "{{ range(10**12)|list }}", "Range too big"},
-        Case{"RangeMax", "{{ range(-(2**126), 2**126) }}", "Range too big"},
+        Case{"RangeMax", "{{ range(-(2**126), 2**126) }}", "64 bits"},
         Case{"Power", "{{ 9**9**9 }}", "127 bits"},
-        Case{"PercentWidth", "{{ '%1000000000d' % 1 }}", "above the bound"},
+        Case{"PercentWidth", "{{ '%1000000000d' % 1 }}", "the bound of"},
         Case{"PercentPrecision", "{{ '%.1000000000f' % 1 }}", "too big"},
-        Case{"PercentDigits", "{{ '%.1000000000d' % 1 }}", "above the bound"},
+        Case{"PercentDigits", "{{ '%.1000000000d' % 1 }}", "the bound of"},
         Case{"PercentHuge", "{{ '%99999999999999999999d' % 1 }}", "too big"},
         Case{"BraceWidth", "{{ '{:1000000000}'.format(1) }}", "wider"},
         Case{"BracePrecision", "{{ '{:.100000f}'.format(1.0) }}", "too big"},
-        Case{"Center", "{{ 'a'|center(10**9) }}", ""},
+        Case{"Center", "{{ 'a'|center(10**9) }}", "width"},
         Case{"Zfill", "{{ 'a'.zfill(2**100) }}", "above"},
-        Case{"Indent", "{{ 'a'|indent(10**9, true) }}", "above the bound"},
+        Case{"Indent", "{{ 'a'|indent(10**9, true) }}", "the bound of"},
         Case{"JsonIndent", "{{ [1]|tojson(indent=10**9) }}", "indent"},
         Case{"Batch", "{{ [1]|batch(10**9, 'x')|list }}", "out of range"},
         Case{"Slice", "{{ [1]|slice(10**9)|list }}", "out of range"},
-        Case{"Replace", "{{ ('a' * 100000).replace('a', 'b' * 100000) }}", "above the bound"},
-        Case{"Join", "{{ (['x' * 10000] * 10000)|join }}", "above the bound"},
+        Case{"Replace", "{{ ('a' * 100000).replace('a', 'b' * 100000) }}", "the bound of"},
+        Case{"Join", "{{ (['x' * 10000] * 10000)|join }}", "the bound of"},
         Case{"Doubling",
              "{% set ns = namespace(s='a') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}"
              "{% endfor %}",
-             "above the bound"},
+             "the bound of"},
         Case{"DoublingList",
              "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}"
              "{% endfor %}",
-             "above the bound"},
+             "the bound of"},
         Case{"Hoard",
              "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}"
              "{% set ns.l = ns.l + ['x' * 100000 ~ i] %}{% endfor %}",
-             "bytes of memory"}),
+             "bytes of memory", "steps of work"}),
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -107,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Shared",  // a list of two lists of two lists ... that are all the same one
             "{% set ns = namespace(l=['x']) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}"
             "{% endfor %}{{ ns.l|length }}{{ ns.l }}",
-            "above the bound"},
+            "the bound of", "steps of work"},
         Case{"SharedCompared",
              "{% set ns = namespace(l=['x'], m=['x']) %}{% for i in range(60) %}"
              "{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == "
@@ -116,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Formatting",
              "{% for i in range(99999) %}{{ '%.1000f' % 1e300 }}{{ '{:9999,}'.format(1) }}{% "
              "endfor %}",
-             ""},
+             "steps of work"},
         Case{"LoopForever", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "deep"},
         Case{"MacroForever", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "deep"},
         Case{"MacroTwice", "{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}",
@@ -126,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
              "{% macro n() %}{% call m() %}{{ n() }}{% endcall %}{% endmacro %}{{ n() }}",
              "deep"},
         Case{"Output", "{% for i in range(99999) %}" + repeated("flood ", 1000) + "{% endfor %}",
-             ""}),
+             "the bound of"}),
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(
