@@ -61,14 +61,13 @@ double median(std::vector<double> values) {
 
 std::vector<Test> tests_of(const BenchOptions& options) {
   std::vector<Test> tests;
-  const bool defaults = options.prompts.empty() && options.generations.empty();
   const auto add = [&](const std::vector<int>& lengths, bool prompt) {
     for (const int tokens : lengths) {
       if (tokens > 0) tests.push_back({tokens, prompt, {}, {}});  // 0: the test is not wanted
     }
   };
-  add(defaults ? std::vector{512} : options.prompts, true);
-  add(defaults ? std::vector{32} : options.generations, false);
+  add(options.prompts.empty() ? std::vector{512} : options.prompts, true);
+  add(options.generations.empty() ? std::vector{32} : options.generations, false);
   if (tests.empty()) fail(ErrorKind::kUsage, "nothing to measure: every -p and -n is 0");
   return tests;
 }
@@ -178,9 +177,11 @@ void publish(const BenchOptions& options, Console& console, const Engine& engine
              const std::vector<Test>& tests, const Machine& machine) {
   if (options.json != "-") print_table(console, tests, machine);
   if (options.json.empty()) return;
+  console.out.flush();  // the table is safe whatever becomes of the file
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Test& test : tests) json.push_back(to_json(options, engine, test, machine));
-  const std::string text = json.dump(1) + "\n";
+  const std::string text =
+      json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   if (options.json == "-") {
     console.out.write(text);
   } else {

@@ -17,7 +17,8 @@ constexpr std::string_view kHelp =
     "/reset  forget the chat so far\n"
     "/exit   leave, as Ctrl-D does\n"
     "A backslash at a line's end continues the message on the next line. Ctrl-C ends an answer.\n"
-    "A message that begins with a slash: put a space before it.";
+    "A message that begins with a slash: put a space before it. A line can have 4095 bytes, the\n"
+    "terminal's limit; -f FILE reads longer texts.";
 
 class Chat {
  public:
@@ -126,7 +127,7 @@ class Chat {
 
 int chat(Engine& engine, Conversation& conversation, const AnswerOptions& options,
          RunOutput& output, Console& console) {
-  console.note("A message for the model, or /help.");
+  output.note("A message for the model, or /help.");
   Chat(engine, conversation, options, output, console).run();
   output.finished();
   return 0;

@@ -74,7 +74,7 @@ std::unique_ptr<Engine> load_engine(const Console& console, const EngineOptions&
   StatusLine status(console.error_is_terminal && !quiet);
   EngineOptions with_status = options;
   with_status.progress = [&](std::string_view stage, double fraction) {
-    status.show(stage, fraction);
+    status.show(fmt::format("Loading: {}", stage), fraction);
   };
   return Engine::load(with_status);
 }

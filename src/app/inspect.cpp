@@ -65,11 +65,6 @@ std::size_t item_count(const gguf::Value& value) {
       value);
 }
 
-std::string dump(const ordered_json& json) {
-  // Strings of a file may hold any bytes.
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 std::vector<std::int64_t> shape_of(const gguf::TensorInfo& tensor) {
   return {tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims};
 }
@@ -77,7 +72,8 @@ std::vector<std::int64_t> shape_of(const gguf::TensorInfo& tensor) {
 void print_metadata(Console& console, const gguf::File& file) {
   console.out.print("\nmetadata, {} keys\n", file.metadata().size());
   for (const gguf::KeyValue& entry : file.metadata()) {
-    std::string text = dump(value_json(entry.value));
+    std::string text = json_line(value_json(entry.value));
+    text.pop_back();
     if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + " ...";
     const std::size_t items = item_count(entry.value);
     console.out.print("  {} {}{} = {}\n", entry.key, entry.type_name,
@@ -123,7 +119,7 @@ int run(const InspectOptions& options, Console& console) {
   if (options.json) {
     ordered_json json = to_json(summary);
     json.update(details_json(options, file));
-    console.out.write(dump(json) + "\n");
+    console.out.write(json_line(json));
     return 0;
   }
   console.out.write(describe(summary));

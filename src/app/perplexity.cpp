@@ -114,7 +114,7 @@ void print(const PerplexityOptions& options, Console& console, const Engine& eng
     json["windows"] = windows;
     json["scoring_seconds"] = seconds;
     json["tokens_per_second"] = speed;
-    console.out.write(json.dump() + "\n");
+    console.out.write(json_line(json));
     return;
   }
   console.out.print("perplexity {:.4f} +- {:.4f} over {} tokens in {} windows; {:.0f} tokens/s\n",

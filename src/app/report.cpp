@@ -20,6 +20,10 @@ double per(double value, double divisor) { return divisor > 0 ? value / divisor 
 
 }  // namespace
 
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 double Phase::tokens_per_second() const noexcept {
   return per(static_cast<double>(tokens), seconds);
 }

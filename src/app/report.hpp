@@ -12,6 +12,10 @@
 
 namespace strata::app {
 
+// One line of JSON with its line break. Strings of a model's file may hold any bytes: what is not
+// UTF-8 becomes U+FFFD.
+[[nodiscard]] std::string json_line(const nlohmann::ordered_json& json);
+
 // A stretch of work: tokens computed, the time it took, and where time and bytes went.
 struct Phase {
   std::size_t tokens = 0;

@@ -8,9 +8,21 @@
 #include <utility>
 
 namespace strata::app {
+namespace {
+
+nlohmann::ordered_json speed_json(const Phase& phase) {
+  return {{"tokens", phase.tokens},
+          {"seconds", phase.seconds},
+          {"tokens_per_second", phase.tokens_per_second()},
+          {"bytes_per_token", phase.bytes_per_token()},
+          {"gb_per_s", phase.bytes_per_second() / 1e9},
+          {"parts", parts_json(phase)}};
+}
+
+}  // namespace
 
 void RunOutput::event(const nlohmann::ordered_json& json) {
-  console_.out.write(json.dump() + "\n");
+  console_.out.write(json_line(json));
   console_.out.flush();
 }
 
@@ -20,9 +32,9 @@ void RunOutput::loaded(const runtime::SamplingParams& sampling) {
     json.update(load_json(engine_));
     json["sampling"] = to_json(sampling);
     event(json);
-  } else if (!quiet_) {
-    console_.note(start_report(engine_));
-    console_.note(fmt::format("sampling {}\n", describe(sampling)));
+  } else {
+    note(start_report(engine_));
+    note(fmt::format("sampling {}\n", describe(sampling)));
   }
 }
 
@@ -59,6 +71,7 @@ void RunOutput::answered(const Answer& answer) {
   prompt_ += answer.prompt;
   decode_ += answer.decode;
   reused_ += answer.reused;
+  generated_ += answer.generated;
   if (json_) {
     end_event(answer);
     return;
@@ -70,16 +83,19 @@ void RunOutput::answered(const Answer& answer) {
   if (answer.reason == EndReason::kContext) {
     console_.log.warn("the answer ends here: the context of {} tokens is full; -c sets its size",
                       engine_.context());
-  } else if (answer.reason == EndReason::kInterrupt && !quiet_) {
-    console_.note("[interrupted]");
-  } else if (answer.reason == EndReason::kLength && !quiet_) {
-    console_.note(fmt::format("[ended by -n after {} tokens]", answer.generated));
+  } else if (answer.reason == EndReason::kInterrupt) {
+    note("[interrupted]");
+  } else if (answer.reason == EndReason::kLength) {
+    note(fmt::format("[ended by -n after {} tokens]", answer.generated));
   }
 }
 
+void RunOutput::note(std::string_view text) {
+  if (!quiet_ && !json_) console_.note(text);
+}
+
 void RunOutput::chat_speed(const Answer& answer) {
-  if (quiet_) return;
-  console_.note(fmt::format(
+  note(fmt::format(
       "[prompt {} tokens, {} reused, {:.0f} tokens/s; answer {} tokens, {:.1f} tokens/s]",
       answer.reused + answer.prompt.tokens, answer.reused, answer.prompt.tokens_per_second(),
       answer.generated, answer.decode.tokens_per_second()));
@@ -101,20 +117,11 @@ void RunOutput::finished() {
                             reused_ > 0 ? fmt::format(" ({} more reused)", reused_) : ""));
   if (decode_.tokens == 0) return;
   const std::optional<double> memory = peak();
-  console_.note(fmt::format("answer   {} tokens in {}, {:.1f} tokens/s; {}", decode_.tokens,
-                            format_seconds(decode_.seconds), decode_.tokens_per_second(),
+  console_.note(fmt::format("answer   {} tokens, {:.1f} tokens/s; {}", generated_,
+                            decode_.tokens_per_second(),
                             memory ? share_of_peak(decode_, *memory)
                                    : fmt::format("{:.1f} GB/s", decode_.bytes_per_second() / 1e9)));
   console_.note(fmt::format("a token  {}", parts_of_token(decode_)));
-}
-
-nlohmann::ordered_json RunOutput::speed_json(const Phase& phase) const {
-  return {{"tokens", phase.tokens},
-          {"seconds", phase.seconds},
-          {"tokens_per_second", phase.tokens_per_second()},
-          {"bytes_per_token", phase.bytes_per_token()},
-          {"gb_per_s", phase.bytes_per_second() / 1e9},
-          {"parts", parts_json(phase)}};
 }
 
 void RunOutput::end_event(const Answer& answer) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 namespace strata::app {
 
@@ -25,6 +26,8 @@ class RunOutput {
   // After each answer: why it ended, where that needs saying. In a chat its speed, too.
   void answered(const Answer& answer);
   void chat_speed(const Answer& answer);
+  // A line for the user, unless --quiet.
+  void note(std::string_view text);
   // Once, at the end: the speed of all answers.
   void finished();
 
@@ -32,7 +35,6 @@ class RunOutput {
   void event(const nlohmann::ordered_json& json);
   // Measured once, when somebody will see it; nullopt when there is no memory to measure with.
   [[nodiscard]] std::optional<double> peak();
-  [[nodiscard]] nlohmann::ordered_json speed_json(const Phase& phase) const;
   void end_event(const Answer& answer);
 
   Console& console_;
@@ -43,6 +45,7 @@ class RunOutput {
   bool on_fresh_line_ = true;  // does the terminal's cursor stand at a line's start?
   Phase prompt_, decode_;      // of all answers
   std::size_t reused_ = 0;
+  std::size_t generated_ = 0;
 };
 
 }  // namespace strata::app
