@@ -32,7 +32,7 @@ class FixedPolicy final : public Policy {
     if (profile == nullptr) return;
     const auto count = static_cast<float>(profile->ranked.size());
     for (std::size_t i = 0; i < profile->ranked.size(); ++i) {
-      const ExpertId id = profile->ranked[i];
+      const RankedExpert id = profile->ranked[i];
       scores_[geometry.index(id.layer, id.expert)] = (count - static_cast<float>(i)) / count;
     }
   }
@@ -55,7 +55,7 @@ void seed_from_profile(Heat& heat, const Profile& profile) {
   const ExpertGeometry& g = heat.geometry();
   const float bend = static_cast<float>(g.experts) / 8;
   std::vector<std::int32_t> place(static_cast<std::size_t>(g.layers), 0);
-  for (const ExpertId id : profile.ranked) {
+  for (const RankedExpert id : profile.ranked) {
     const auto i = static_cast<float>(place[id.layer]++);
     heat.seed(id.layer, id.expert, bend / (i + bend) / 4, kProfileTokens);
   }

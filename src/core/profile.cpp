@@ -28,7 +28,7 @@ struct Header {
   std::uint32_t slots;
   std::uint32_t ranked;
 };
-static_assert(sizeof(Header) == 24 && sizeof(ExpertId) == 4);
+static_assert(sizeof(Header) == 24 && sizeof(RankedExpert) == 4);
 
 constexpr std::int32_t kUnranked = -1;
 
@@ -64,7 +64,7 @@ Header checked_header(std::span<const std::byte> bytes, std::string_view name,
     fail(ErrorKind::kInput, "{}: says it ranks {} experts, but {} layers x {} have only {}", name,
          h.ranked, h.layers, h.experts, pairs);
   }
-  const std::uint64_t size = sizeof h + std::uint64_t{h.ranked} * sizeof(ExpertId) + pairs * 4;
+  const std::uint64_t size = sizeof h + std::uint64_t{h.ranked} * sizeof(RankedExpert) + pairs * 4;
   if (bytes.size() != size) {
     fail(ErrorKind::kInput, "{}: has {} bytes where its header asks for {}: it is {}", name,
          bytes.size(), size, bytes.size() < size ? "cut off" : "followed by something else");
@@ -76,7 +76,7 @@ Header checked_header(std::span<const std::byte> bytes, std::string_view name,
 std::vector<std::int32_t> rank_table(const Profile& profile) {
   std::vector<std::int32_t> ranks(profile.geometry.pairs(), kUnranked);
   for (std::size_t i = 0; i < profile.ranked.size(); ++i) {
-    const ExpertId id = profile.ranked[i];
+    const RankedExpert id = profile.ranked[i];
     ranks[profile.geometry.index(id.layer, id.expert)] = static_cast<std::int32_t>(i);
   }
   return ranks;
@@ -85,7 +85,7 @@ std::vector<std::int32_t> rank_table(const Profile& profile) {
 void check_pairs(const Profile& profile, std::string_view name) {
   std::vector<bool> seen(profile.geometry.pairs());
   for (std::size_t i = 0; i < profile.ranked.size(); ++i) {
-    const ExpertId id = profile.ranked[i];
+    const RankedExpert id = profile.ranked[i];
     if (id.layer >= profile.geometry.layers || id.expert >= profile.geometry.experts) {
       fail(ErrorKind::kInput, "{}: rank {} is expert {} of layer {}, outside its {} layers x {}",
            name, i, id.expert, id.layer, profile.geometry.layers, profile.geometry.experts);
@@ -118,8 +118,8 @@ Profile parse_profile(std::span<const std::byte> bytes, std::string_view name,
   const Header h = checked_header(bytes, name, model);
   Profile profile{{static_cast<std::int32_t>(h.layers), static_cast<std::int32_t>(h.experts)},
                   h.slots,
-                  std::vector<ExpertId>(h.ranked)};
-  const std::size_t list = profile.ranked.size() * sizeof(ExpertId);
+                  std::vector<RankedExpert>(h.ranked)};
+  const std::size_t list = profile.ranked.size() * sizeof(RankedExpert);
   if (list > 0) std::memcpy(profile.ranked.data(), bytes.data() + sizeof h, list);
   check_pairs(profile, name);
   check_ranks(profile, bytes.subspan(sizeof h + list), name);
@@ -165,7 +165,7 @@ Profile profile_from_counts(std::span<const double> counts, ExpertGeometry geome
           {static_cast<std::uint16_t>(layer), static_cast<std::uint16_t>(expert)});
     }
   }
-  std::sort(profile.ranked.begin(), profile.ranked.end(), [&](ExpertId a, ExpertId b) {
+  std::sort(profile.ranked.begin(), profile.ranked.end(), [&](RankedExpert a, RankedExpert b) {
     const double count_a = counts[geometry.index(a.layer, a.expert)];
     const double count_b = counts[geometry.index(b.layer, b.expert)];
     if (count_a != count_b) return count_a > count_b;

@@ -153,7 +153,7 @@ void Simulation::set_quotas(const std::vector<double>& counts) {
 }
 
 void Simulation::warm_start(const Profile& profile) {
-  for (const ExpertId id : profile.ranked) {
+  for (const RankedExpert id : profile.ranked) {
     if (has_room(id.layer)) place(id.layer, id.expert, false);
   }
 }

@@ -60,7 +60,8 @@ TEST(Profile, ReadsAndWritesTheDocumentedBytes) {
   const Profile profile = parse(text_of(kWords), ExpertGeometry{2, 3});
   EXPECT_EQ(profile.geometry, (ExpertGeometry{2, 3}));
   EXPECT_EQ(profile.slots, 4U);
-  EXPECT_THAT(profile.ranked, ElementsAre(ExpertId{1, 2}, ExpertId{0, 0}, ExpertId{1, 1}));
+  EXPECT_THAT(profile.ranked,
+              ElementsAre(RankedExpert{1, 2}, RankedExpert{0, 0}, RankedExpert{1, 1}));
   const std::vector<std::byte> bytes = serialise_profile(profile);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
             text_of(kWords));
@@ -98,8 +99,9 @@ TEST(Profile, RanksByCountThenSpreadsTheRest) {
   const std::vector<double> counts = {0, 7, 2, 0, 0, 0, 2, 0, 9};
   const Profile profile = profile_from_counts(counts, {3, 3}, 5);
   EXPECT_EQ(profile.slots, 5U);
-  EXPECT_THAT(profile.ranked, ElementsAre(ExpertId{2, 2}, ExpertId{0, 1}, ExpertId{2, 0},
-                                          ExpertId{0, 2}, ExpertId{0, 0}, ExpertId{2, 1}));
+  EXPECT_THAT(profile.ranked,
+              ElementsAre(RankedExpert{2, 2}, RankedExpert{0, 1}, RankedExpert{2, 0},
+                          RankedExpert{0, 2}, RankedExpert{0, 0}, RankedExpert{2, 1}));
 }
 
 class ProfileFile : public ::testing::Test {

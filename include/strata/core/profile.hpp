@@ -36,16 +36,16 @@ struct ExpertGeometry {
   friend bool operator==(const ExpertGeometry&, const ExpertGeometry&) = default;
 };
 
-struct ExpertId {
+struct RankedExpert {
   std::uint16_t layer;
   std::uint16_t expert;
-  friend bool operator==(const ExpertId&, const ExpertId&) = default;
+  friend bool operator==(const RankedExpert&, const RankedExpert&) = default;
 };
 
 struct Profile {
   ExpertGeometry geometry;
-  std::uint32_t slots = 0;       // informational: the cache it was made for, 0 for any
-  std::vector<ExpertId> ranked;  // hottest first, no pair twice
+  std::uint32_t slots = 0;           // informational: the cache it was made for, 0 for any
+  std::vector<RankedExpert> ranked;  // hottest first, no pair twice
 };
 
 // `name` is what errors call the bytes. Error(kInput) with the reason for anything but a whole,
