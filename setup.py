@@ -117,11 +117,6 @@ def carry_out(context: Context) -> int:
     check_machine(context)
     install_packages(context)
     check_tools(context)
-    if options.fuzz and not context.machine.which("clang++"):
-        raise SetupError(
-            "the fuzzers need clang",
-            "install clang and its runtime (Debian: clang libclang-rt-14-dev)",
-        )
     if "release" in presets_of(options):
         cuda, reason = choose_cuda(options, context.machine)
         console.say(f"CUDA:     {'on' if cuda else 'off'} ({reason})")

@@ -23,6 +23,7 @@ MINT = "NAME=Mint\nID=linuxmint\nID_LIKE='ubuntu debian'\n".replace("'", '"')
 PROBES = {package.probe for package in packages.PACKAGES}
 VERSIONS = {
     "c++": "c++ (Debian 12.2.0-14+deb12u1) 12.2.0\nCopyright",
+    "clang++": "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu",
     "cmake": "cmake version 3.25.1\n\nCMake suite",
 }
 CTEST = """Test project /x/build/release
@@ -65,6 +66,8 @@ class FakeMachine(system.Machine):
         return f"/usr/bin/{program}" if found else None
 
     def exists(self, path):
+        if path.startswith("/clang/"):
+            return f"clang-runtime {path[7:]}" in self.present
         header = path.startswith("/usr/include/")
         return f"header {path[13:]}" in self.present if header else Path(path).exists()
 
@@ -87,6 +90,8 @@ class FakeMachine(system.Machine):
         if command[0] == "pkg-config":
             known = self.which("pkg-config") and f"pkg-config {command[2]}" in self.present
             return "" if known else None
+        if command[-1] == "-print-libgcc-file-name":
+            return "/clang/builtins" if self.which("clang++") else None
         if command[-1] == "--version":
             return self.versions.get(command[0])
         return None
@@ -99,7 +104,8 @@ class FakeMachine(system.Machine):
         self.commands.append(command)
         if "install" in command and "install" not in self.script:
             names = command[command.index("--no-install-recommends") + 1 :]
-            self.present |= {p.probe for p in packages.PACKAGES if p.apt in names}
+            known = packages.PACKAGES + packages.FUZZ_PACKAGES
+            self.present |= {p.probe for p in known if p.apt in names}
         if "--preset" in command:
             folder = self.root / "build" / command[2]
             folder.mkdir(parents=True, exist_ok=True)
@@ -504,22 +510,36 @@ class TestsTest(SetupTest):
             self.assertEqual(building.presets_of(options), [preset])
             self.assertEqual(building.targets_of(options, machine, preset), targets)
 
-    def test_fuzzing_needs_clang_and_reports_each_fuzzer(self):
+    def test_fuzzing_installs_clang_and_reports_each_fuzzer(self):
         machine = self.machine()
-        status, text = self.run_setup(machine, "--fuzz", "5")
-        self.assertEqual(status, 1)
-        self.assertIn("need clang", text)
-        machine.present.add("program clang++")
         program = self.root / "build" / "fuzz" / "gguf_fuzz"
         program.parent.mkdir(parents=True)
         program.touch(mode=0o755)
         machine.script[str(program)] = (77, "==1== ERROR: AddressSanitizer: heap-overflow")
-        status, text = self.run_setup(machine, "--fuzz", "5")
+        status, text = self.run_setup(machine, "--fuzz", "5", "--yes")
         self.assertEqual(status, 1)
+        self.assertIn("to install: clang libclang-rt-dev\n", text)
         self.assertIn("heap-overflow", text)
         self.assertIn("-max_total_time=5", machine.ran(str(program))[0])
         self.assertIn("Fuzzing, gguf_fuzz: 0 passed, 1 failed", text)
         self.assertIn("2 passed, 1 failed", text)  # the tests ran, too
+
+    def test_fuzzing_needs_the_runtime_of_clang_too(self):
+        machine = self.machine(present=PROBES | {"program clang++"})
+        machine.script["install"] = (0, "")
+        status, text = self.run_setup(machine, "--fuzz", "5", "--yes")
+        self.assertEqual(status, 1)
+        self.assertIn("to install: libclang-rt-dev\n", text)
+        self.assertIn("still not found: clang-runtime fuzzer", text)
+        self.assertEqual(self.run_setup(machine, "--build")[0], 0)
+
+    def test_fuzzing_refuses_an_old_clang(self):
+        present = PROBES | {package.probe for package in packages.FUZZ_PACKAGES}
+        machine = self.machine(present=present)
+        machine.versions["clang++"] = "clang version 13.0.1"
+        status, text = self.run_setup(machine, "--fuzz", "5")
+        self.assertEqual(status, 1)
+        self.assertIn("clang++ is version 13.0.1, but 14 or later", text)
 
 
 class RealCommandsTest(unittest.TestCase):

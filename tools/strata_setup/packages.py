@@ -24,7 +24,7 @@ class Package:
     apt: str
     dnf: str
     pacman: str
-    probe: str  # "program NAME", "header FILE" or "pkg-config MODULE"
+    probe: str  # "program NAME", "header FILE", "pkg-config MODULE" or "clang-runtime LIBRARY"
     optional: bool = False
 
 
@@ -46,6 +46,10 @@ PACKAGES = (
     Package(
         "libbenchmark-dev", "google-benchmark-devel", "benchmark", "header benchmark/benchmark.h"
     ),
+)
+FUZZ_PACKAGES = (
+    Package("clang", "clang", "clang", "program clang++"),
+    Package("libclang-rt-dev", "compiler-rt", "compiler-rt", "clang-runtime fuzzer"),
 )
 
 
@@ -123,13 +127,17 @@ def is_present(package: Package, includes: list[str], machine: Machine) -> bool:
         return machine.which(name) is not None
     if kind == "header":
         return any(machine.exists(os.path.join(folder, name)) for folder in includes)
+    if kind == "clang-runtime":
+        builtins = machine.output(["clang++", "--rtlib=compiler-rt", "-print-libgcc-file-name"])
+        return builtins is not None and machine.exists(builtins.replace("builtins", name))
     return machine.output(["pkg-config", "--exists", name]) is not None
 
 
-def missing_packages(machine: Machine) -> list[Package]:
+def missing_packages(machine: Machine, fuzz: bool = False) -> list[Package]:
     """What is to be installed: nothing when only optional packages are missing."""
     includes = include_paths(machine)
-    missing = [package for package in PACKAGES if not is_present(package, includes, machine)]
+    wanted = PACKAGES + (FUZZ_PACKAGES if fuzz else ())
+    missing = [package for package in wanted if not is_present(package, includes, machine)]
     return missing if any(not package.optional for package in missing) else []
 
 
@@ -175,7 +183,8 @@ def apt_install(context: Context, names: list[str]) -> None:
 
 def install_packages(context: Context) -> None:
     machine, say = context.machine, context.console.say
-    missing = missing_packages(machine)
+    fuzz = context.options.fuzz > 0
+    missing = missing_packages(machine, fuzz)
     if not missing:
         say("Packages: all there")
         return
@@ -195,7 +204,7 @@ def install_packages(context: Context) -> None:
     if not confirm(context, "Install them with apt-get?"):
         raise SetupError("the packages were not installed", "install them, then run again")
     apt_install(context, names)
-    still = [package for package in missing_packages(machine) if not package.optional]
+    still = [package for package in missing_packages(machine, fuzz) if not package.optional]
     if still:
         raise SetupError(
             "apt-get has installed the packages, but this is still not found: "
@@ -214,7 +223,9 @@ def version_of(text: str) -> tuple[int, ...]:
 def check_tools(context: Context) -> None:
     """The versions, once everything is installed."""
     compiler = os.environ.get("CXX") or "c++"  # as CMake chooses
-    for program, way_out in ((compiler, "set CXX to a later one"), ("cmake", "pip install cmake")):
+    programs = [(compiler, "set CXX to a later one"), ("cmake", "pip install cmake")]
+    programs += [("clang++", "leave out --fuzz")] if context.options.fuzz else []
+    for program, way_out in programs:
         text = context.machine.output([program, "--version"])
         if text is None:
             raise SetupError(f"{program} does not run", f"install {program}, or {way_out}")
