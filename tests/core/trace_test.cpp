@@ -8,7 +8,6 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <limits>
@@ -26,11 +25,14 @@ using ::testing::HasSubstr;
 std::string record(std::int32_t layer, const std::vector<std::int32_t>& experts,
                    const std::vector<float>& weights) {
   const auto k = static_cast<std::int32_t>(experts.size());
-  std::string bytes(8 + 8 * experts.size(), '\0');
-  std::memcpy(bytes.data(), &layer, 4);
-  std::memcpy(bytes.data() + 4, &k, 4);
-  std::memcpy(bytes.data() + 8, experts.data(), 4 * experts.size());
-  std::memcpy(bytes.data() + 8 + 4 * experts.size(), weights.data(), 4 * weights.size());
+  std::string bytes;
+  const auto put = [&bytes](const auto* values, std::size_t count) {
+    bytes.append(reinterpret_cast<const char*>(values), count * sizeof *values);
+  };
+  put(&layer, 1);
+  put(&k, 1);
+  put(experts.data(), experts.size());
+  put(weights.data(), weights.size());
   return bytes;
 }
 
