@@ -204,6 +204,7 @@ int run(BenchOptions& options, Console& console) {
   bench.finish();
   machine.bandwidths = bench.bandwidths();
   publish(options, console, *engine, tests, machine);
+  engine->finish();
   return 0;
 }
 

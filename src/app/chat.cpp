@@ -129,7 +129,6 @@ int chat(Engine& engine, Conversation& conversation, const AnswerOptions& option
          RunOutput& output, Console& console) {
   output.note("A message for the model, or /help.");
   Chat(engine, conversation, options, output, console).run();
-  output.finished();
   return 0;
 }
 

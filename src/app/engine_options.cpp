@@ -1,6 +1,7 @@
 #include "src/app/engine_options.hpp"
 
 #include "src/app/status_line.hpp"
+#include "src/app/version.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,6 +55,14 @@ void EngineFlags::add(CLI::App& app, Context context) {
       ->capture_default_str()
       ->group(group);
   app.add_flag("--no-pin", no_pin_, "leave threads free to move between cores")->group(group);
+  app.add_option("--dump-routing", dump_routing_,
+                 "write which experts every token uses, as a trace")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--audit", audit_, "append what was loaded, asked and hit, as JSON lines")
+      ->type_name("FILE")
+      ->group(group);
+  cache_.add(app);
 }
 
 EngineOptions EngineFlags::options() const {
@@ -65,6 +74,10 @@ EngineOptions EngineFlags::options() const {
   options.pin_threads = !no_pin_;
   options.isa = parse_isa(isa_);  // empty: none asked for
   if (activations_ == "f32") options.activations = device::Activations::kF32;
+  options.cache = cache_.options();
+  options.dump_routing = dump_routing_;
+  options.audit = audit_;
+  options.build = fmt::format("{} {}", version(), commit());
   if (!kv_.empty()) options.kv = kv_ == "f32" ? device::KvType::kF32 : device::KvType::kF16;
   return options;
 }

@@ -1,6 +1,7 @@
 // The options of every command that loads a model.
 #pragma once
 
+#include "src/app/cache_flags.hpp"
 #include "src/app/console.hpp"
 #include "strata/runtime/engine.hpp"
 
@@ -33,6 +34,8 @@ class EngineFlags {
   std::string isa_, kv_;
   std::string activations_ = "int8";
   bool no_pin_ = false;
+  std::string dump_routing_, audit_;
+  CacheFlags cache_;
 };
 
 // With a status line where a terminal is attached and `quiet` does not forbid it.

@@ -1,4 +1,5 @@
 // strata perplexity: how well a model predicts a text.
+#include "src/app/cache_report.hpp"
 #include "src/app/command.hpp"
 #include "src/app/engine_options.hpp"
 #include "src/app/report.hpp"
@@ -114,6 +115,7 @@ void print(const PerplexityOptions& options, Console& console, const Engine& eng
     json["windows"] = windows;
     json["scoring_seconds"] = seconds;
     json["tokens_per_second"] = speed;
+    if (engine.caching() != nullptr) json["cache"] = cache_json(engine);
     console.out.write(json_line(json));
     return;
   }
@@ -135,6 +137,11 @@ int run(const PerplexityOptions& options, Console& console) {
   const Stopwatch watch;
   const Score result = score(*engine, windows, status);
   print(options, console, *engine, result, windows.size(), watch.seconds());
+  if (const std::string cache = cache_summary(*engine);
+      !cache.empty() && !options.quiet && !options.json) {
+    console.note(cache);
+  }
+  engine->finish();
   return 0;
 }
 

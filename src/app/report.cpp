@@ -1,5 +1,6 @@
 #include "src/app/report.hpp"
 
+#include "src/app/cache_report.hpp"
 #include "src/app/version.hpp"
 
 #include <fmt/format.h>
@@ -81,6 +82,7 @@ std::string describe_isa(const LoadReport& report) {
 }
 
 std::string start_report(const Engine& engine) {
+  const std::string cache = describe_cache(engine);
   const LoadReport& report = engine.report();
   const model::HParams& h = engine.hparams();
   return fmt::format(
@@ -88,12 +90,13 @@ std::string start_report(const Engine& engine) {
       "device   {}\n"
       "isa      {}\n"
       "threads  {} on {} core{}\n"
-      "memory   experts {}, dense {}, KV cache {} for each of {} positions",
+      "memory   experts {}, dense {}, KV cache {} for each of {} positions{}{}",
       h.name, h.arch->name, h.layers, h.experts, h.experts_used, format_seconds(report.seconds),
       report.device, describe_isa(report), report.threads, report.physical_cores,
       report.physical_cores == 1 ? "" : "s", format_bytes(static_cast<double>(report.expert_bytes)),
       format_bytes(static_cast<double>(report.dense_bytes)),
-      format_bytes(static_cast<double>(report.kv_bytes_per_position)), report.context);
+      format_bytes(static_cast<double>(report.kv_bytes_per_position)), report.context,
+      cache.empty() ? "" : "\n", cache);
 }
 
 nlohmann::ordered_json load_json(const Engine& engine) {

@@ -72,7 +72,6 @@ int answer_once(Engine& engine, Conversation& conversation, const std::string& p
   const Answer answer = make_answer(engine, *session, conversation.ask(prompt), options,
                                     output.events(InterruptWatch::interrupted));
   output.answered(answer);
-  output.finished();
   return answer.reason == EndReason::kInterrupt ? kExitInterrupted : 0;
 }
 
@@ -95,8 +94,11 @@ int run(const RunOptions& options, Console& console) {
   output.loaded(answer.sampling);
   Conversation conversation =
       options.raw ? Conversation::raw(*engine) : Conversation::chat(*engine, options.system);
-  if (prompt) return answer_once(*engine, conversation, *prompt, answer, output);
-  return chat(*engine, conversation, answer, output, console);
+  const int code = prompt ? answer_once(*engine, conversation, *prompt, answer, output)
+                          : chat(*engine, conversation, answer, output, console);
+  output.finished();
+  engine->finish();
+  return code;
 }
 
 }  // namespace

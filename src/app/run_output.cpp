@@ -1,5 +1,6 @@
 #include "src/app/run_output.hpp"
 
+#include "src/app/cache_report.hpp"
 #include "src/app/sampling_options.hpp"
 #include "strata/base/error.hpp"
 
@@ -72,6 +73,8 @@ void RunOutput::answered(const Answer& answer) {
   decode_ += answer.decode;
   reused_ += answer.reused;
   generated_ += answer.generated;
+  engine_.audit({0, task_++, answer.reused + answer.prompt.tokens, answer.generated,
+                 answer.prompt.seconds, answer.decode.seconds});
   if (json_) {
     end_event(answer);
     return;
@@ -122,6 +125,7 @@ void RunOutput::finished() {
                             memory ? share_of_peak(decode_, *memory)
                                    : fmt::format("{:.1f} GB/s", decode_.bytes_per_second() / 1e9)));
   console_.note(fmt::format("a token  {}", parts_of_token(decode_)));
+  if (const std::string cache = cache_summary(engine_); !cache.empty()) console_.note(cache);
 }
 
 void RunOutput::end_event(const Answer& answer) {
@@ -132,6 +136,7 @@ void RunOutput::end_event(const Answer& answer) {
                                  {"generated", answer.generated},
                                  {"prompt", speed_json(answer.prompt)},
                                  {"answer", speed_json(answer.decode)}};
+  if (engine_.caching() != nullptr) json["cache"] = cache_json(engine_);
   if (!quiet_) {
     if (const std::optional<double> memory = peak()) {
       json["read_bandwidth_gb_s"] = *memory / 1e9;

@@ -46,6 +46,7 @@ class RunOutput {
   Phase prompt_, decode_;      // of all answers
   std::size_t reused_ = 0;
   std::size_t generated_ = 0;
+  std::int64_t task_ = 0;  // number of the next answer in the audit log
 };
 
 }  // namespace strata::app

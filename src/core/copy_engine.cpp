@@ -39,12 +39,15 @@ void CopyEngine::submit(const ExpertCache::Fill& fill) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(fill);
+    under_way_.fetch_add(fill.bytes, std::memory_order_relaxed);
   }
   changed_.notify_all();
 }
 
 void CopyEngine::collect(std::vector<std::int32_t>& landed) {
+  if (arrivals_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
+  arrivals_.store(0, std::memory_order_relaxed);
   landed.insert(landed.end(), landed_.begin(), landed_.end());
   landed_.clear();
 }
@@ -61,10 +64,20 @@ void CopyEngine::work(const std::stop_token& stop) {
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
+    const Stopwatch watch;
     copy_throttled(fill, bytes_per_second_, stop);
+    copied_bytes_ += static_cast<double>(fill.bytes);
+    copied_seconds_ += watch.seconds();
+    if (copied_seconds_ > 0) {
+      speed_.store(copied_bytes_ / copied_seconds_, std::memory_order_relaxed);
+    }
     lock.lock();
     busy_ = false;
-    if (!stop.stop_requested()) landed_.push_back(fill.slot);
+    under_way_.fetch_sub(fill.bytes, std::memory_order_relaxed);
+    if (!stop.stop_requested()) {
+      landed_.push_back(fill.slot);
+      arrivals_.fetch_add(1, std::memory_order_release);
+    }
     changed_.notify_all();
   }
 }

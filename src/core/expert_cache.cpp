@@ -7,15 +7,11 @@
 #include <cstring>
 
 namespace strata::core {
-namespace {
 
-constexpr std::size_t kAlign = 64;  // of a slot: what vector loads and DMA like
-
-std::size_t slot_bytes(const ExpertStore& store, int layer) {
-  return (store.layout(layer).bytes() + kAlign - 1) / kAlign * kAlign;
+std::size_t ExpertCache::slot_bytes(const quant::ExpertLayout& layout) noexcept {
+  constexpr std::size_t kAlign = 64;  // what vector loads and DMA like
+  return (layout.bytes() + kAlign - 1) / kAlign * kAlign;
 }
-
-}  // namespace
 
 ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int experts,
                          std::span<const int> quotas)
@@ -32,7 +28,7 @@ ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int e
       fail(ErrorKind::kUsage, "expert cache: layer {} is given {} slots; it has {} experts", layer,
            quota(layer), experts);
     }
-    const std::size_t bytes = slot_bytes(store, layer);
+    const std::size_t bytes = slot_bytes(store.layout(layer));
     auto c = std::ranges::find(classes_, bytes, &SizeClass::bytes);
     if (c == classes_.end()) c = classes_.insert(c, SizeClass{bytes, {}});
     const auto size_class = static_cast<int>(c - classes_.begin());

@@ -1,9 +1,36 @@
 #include "strata/core/expert_tiers.hpp"
 
+#include "strata/base/clock.hpp"
+
 #include <cassert>
 #include <exception>
 
 namespace strata::core {
+
+TierCounts& TierCounts::operator+=(const TierCounts& other) noexcept {
+  hit_rows += other.hit_rows;
+  miss_rows += other.miss_rows;
+  hit_experts += other.hit_experts;
+  miss_experts += other.miss_experts;
+  hit_bytes += other.hit_bytes;
+  miss_bytes += other.miss_bytes;
+  hit_seconds += other.hit_seconds;
+  miss_seconds += other.miss_seconds;
+  return *this;
+}
+
+TierCounts TierCounts::operator-(const TierCounts& earlier) const noexcept {
+  return {hit_rows - earlier.hit_rows,       miss_rows - earlier.miss_rows,
+          hit_experts - earlier.hit_experts, miss_experts - earlier.miss_experts,
+          hit_bytes - earlier.hit_bytes,     miss_bytes - earlier.miss_bytes,
+          hit_seconds - earlier.hit_seconds, miss_seconds - earlier.miss_seconds};
+}
+
+TierCounts ExpertTiers::total() const noexcept {
+  TierCounts sum;
+  for (const TierCounts& layer : counts_) sum += layer;
+  return sum;
+}
 
 ExpertTiers::ExpertTiers(const ExpertStore& store, device::Device& pool, int layers, int experts)
     : store_(store), pool_(pool), dispatch_(experts), counts_(static_cast<std::size_t>(layers)) {}
@@ -26,6 +53,7 @@ void ExpertTiers::serve() {
   HandoverRequest request;
   std::uint64_t step = 0;
   while (handover_->next(request, step)) {
+    const Stopwatch watch;
     try {
       pool_.experts(request.x, store_.layout(request.layer), request.misses, request.parts);
     } catch (const std::exception& e) {
@@ -35,6 +63,7 @@ void ExpertTiers::serve() {
     for (const device::ExpertWork& w : request.misses) {
       for (const std::int32_t row : w.rows) handover_->stamp(row, step);
     }
+    served_seconds_ = watch.seconds();
     handover_->reply(step);
   }
 }
@@ -43,16 +72,26 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
                                    int used, device::Rows parts) {
   const quant::ExpertLayout& layout = store_.layout(layer);
   const DispatchPlan plan = dispatch_.plan(store_, layer, ids, used, cache_);
-  if (cache_ == nullptr) {
+  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
+  const Stopwatch watch;
+  if (plan.hits.empty()) {
+    // Nothing to do beside it: the caller works with the pool itself. Its service is asleep.
     pool_.experts(x, layout, plan.misses, parts);
+    counts.miss_seconds += watch.seconds();
+  } else if (plan.misses.empty()) {
+    accelerator_->experts(x, layout, plan.hits, parts);
+    counts.hit_seconds += watch.seconds();
   } else {
     const std::uint64_t step = handover_->post({layer, x, plan.misses, parts});
     accelerator_->experts(x, layout, plan.hits, parts);
+    counts.hit_seconds += watch.seconds();
     handover_->wait(step);
+    counts.miss_seconds += served_seconds_;
   }
-  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
   for (const device::ExpertWork& w : plan.hits) counts.hit_rows += w.rows.size();
   for (const device::ExpertWork& w : plan.misses) counts.miss_rows += w.rows.size();
+  counts.hit_experts += plan.hits.size();
+  counts.miss_experts += plan.misses.size();
   counts.hit_bytes += plan.hits.size() * layout.bytes();
   counts.miss_bytes += plan.misses.size() * layout.bytes();
   return (plan.hits.size() + plan.misses.size()) * layout.bytes();

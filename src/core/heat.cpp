@@ -73,6 +73,16 @@ void Heat::seed_tokens(float tokens) noexcept {
   for (Scale& scale : scales_) scale.remaining *= std::pow(scale.decay, tokens);
 }
 
+void Heat::seed(const Profile& profile, float tokens) {
+  const float bend = static_cast<float>(geometry_.experts) / 8;
+  std::vector<std::int32_t> place(static_cast<std::size_t>(geometry_.layers), 0);
+  for (const RankedExpert id : profile.ranked) {
+    const auto i = static_cast<float>(place[id.layer]++);
+    seed(id.layer, id.expert, bend / (i + bend) / 4, tokens);
+  }
+  seed_tokens(tokens);
+}
+
 void Heat::rates(std::int32_t layer, std::span<const float> mix,
                  std::span<float> out) const noexcept {
   assert(mix.size() == scales_.size());

@@ -69,25 +69,55 @@ std::uint64_t requested_cache_bytes(const PlanInput& in, std::uint64_t left) {
   return 0;
 }
 
+std::uint64_t sum(const std::vector<PlanLine>& lines) {
+  std::uint64_t bytes = 0;
+  for (const PlanLine& line : lines) bytes += line.bytes;
+  return bytes;
+}
+
+// The cache takes its place beside the `fixed` bytes of the accelerator; a stand-in's is RAM too.
+void place_cache(const PlanInput& in, std::uint64_t fixed, Plan& plan) {
+  if (in.accelerator == AcceleratorKind::kNone) return;
+  const bool stand_in = in.accelerator == AcceleratorKind::kStandIn;
+  plan.accelerator_bytes = in.accelerator_bytes;
+  if (stand_in && in.accelerator_bytes == 0) {
+    plan.accelerator_bytes = in.ram_bytes > plan.ram_needed ? in.ram_bytes - plan.ram_needed : 0;
+  }
+  const std::uint64_t left = plan.accelerator_bytes > fixed ? plan.accelerator_bytes - fixed : 0;
+  plan.cache_bytes = requested_cache_bytes(in, left);
+  plan.accelerator.push_back({"expert cache", plan.cache_bytes});
+  plan.accelerator_needed = fixed + plan.cache_bytes;
+  if (stand_in) {
+    plan.ram.push_back({"expert cache of the stand-in", plan.cache_bytes});
+    plan.ram_needed += plan.cache_bytes;
+  }
+  const std::uint64_t experts = all_expert_bytes(in);
+  if (experts > 0)
+    plan.resident_share = static_cast<double>(plan.cache_bytes) / static_cast<double>(experts);
+  const double all_slots = static_cast<double>(in.slot_bytes.size()) * in.experts;
+  plan.cache_slots = static_cast<std::uint64_t>(plan.resident_share * all_slots + 1e-6);
+}
+
 double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / kGiB; }
 
 void advise_accelerator(const PlanInput& in, std::uint64_t fixed, Plan& plan) {
-  const std::uint64_t kv = in.kv_bytes_per_position * static_cast<std::uint64_t>(in.context);
+  const std::uint64_t there = plan.accelerator_bytes;
+  const bool gpu = in.accelerator == AcceleratorKind::kGpu;
+  const std::uint64_t kv =
+      gpu ? in.kv_bytes_per_position * static_cast<std::uint64_t>(in.context) : 0;
   const std::uint64_t without_kv = fixed - kv;
-  if (in.cache.kind != CacheRequest::Kind::kAuto && plan.cache_bytes > 0 &&
-      fixed <= in.accelerator_bytes) {
+  if (in.cache.kind != CacheRequest::Kind::kAuto && plan.cache_bytes > 0 && fixed <= there) {
     plan.advice.push_back(fmt::format("--expert-cache auto   takes the {:.2f} GiB that are left",
-                                      gib(in.accelerator_bytes - fixed)));
+                                      gib(there - fixed)));
     return;
   }
-  if (without_kv < in.accelerator_bytes && in.kv_bytes_per_position > 0) {
-    const std::uint64_t positions =
-        (in.accelerator_bytes - without_kv) / in.kv_bytes_per_position / 16 * 16;
+  if (without_kv < there && kv > 0) {
+    const std::uint64_t positions = (there - without_kv) / in.kv_bytes_per_position / 16 * 16;
     if (positions > 0) plan.advice.push_back(fmt::format("-c {}   a context that fits", positions));
   }
-  if (fixed - in.reserve_bytes <= in.accelerator_bytes && in.reserve_bytes > 0) {
+  if (fixed - in.reserve_bytes <= there && in.reserve_bytes > 0) {
     plan.advice.push_back(fmt::format("--vram-reserve-mib {}   leaves less memory to others",
-                                      (in.accelerator_bytes - (fixed - in.reserve_bytes)) >> 20));
+                                      (there - (fixed - in.reserve_bytes)) >> 20));
   }
   if (plan.advice.empty())
     plan.advice.emplace_back("a file with fewer bits a weight, or an accelerator with more memory");
@@ -124,33 +154,33 @@ CacheRequest parse_cache_request(const std::string& text) {
 
 Plan make_plan(const PlanInput& in) {
   Plan plan;
-  const std::uint64_t kv = in.kv_bytes_per_position * static_cast<std::uint64_t>(in.context);
-  const std::uint64_t experts = all_expert_bytes(in);
-  plan.accelerator = {{"dense weights", in.dense_bytes},
-                      {fmt::format("keys and values, {} positions", in.context), kv},
-                      {"activations", in.activation_bytes},
-                      {"staging", in.staging_bytes},
-                      {"reserve", in.reserve_bytes}};
-  std::uint64_t fixed = 0;
-  for (const PlanLine& line : plan.accelerator) fixed += line.bytes;
-  const std::uint64_t left = in.accelerator_bytes > fixed ? in.accelerator_bytes - fixed : 0;
-  plan.cache_bytes = requested_cache_bytes(in, left);
-  plan.accelerator.push_back({"expert cache", plan.cache_bytes});
-  plan.accelerator_needed = fixed + plan.cache_bytes;
-  plan.resident_share =
-      experts > 0 ? static_cast<double>(plan.cache_bytes) / static_cast<double>(experts) : 0;
-  const double all_slots = static_cast<double>(in.slot_bytes.size()) * in.experts;
-  plan.cache_slots = static_cast<std::uint64_t>(plan.resident_share * all_slots + 1e-6);
-  plan.ram = {{"experts", experts}, {"hand-over", in.staging_bytes}};
-  plan.ram_needed = experts + in.staging_bytes;
+  const bool gpu = in.accelerator == AcceleratorKind::kGpu;
+  const std::vector<PlanLine> compute = {
+      {"dense weights", in.dense_bytes},
+      {fmt::format("keys and values, {} positions", in.context),
+       in.kv_bytes_per_position * static_cast<std::uint64_t>(in.context)},
+      {"activations", in.activation_bytes}};
+  plan.ram = {{"experts", all_expert_bytes(in)}};
+  std::vector<PlanLine>& home = gpu ? plan.accelerator : plan.ram;
+  home.insert(home.end(), compute.begin(), compute.end());
+  if (in.accelerator != AcceleratorKind::kNone) {
+    if (gpu) plan.accelerator.push_back({"staging", in.staging_bytes});
+    plan.accelerator.push_back({"reserve", in.reserve_bytes});
+    plan.ram.push_back({"hand-over", in.staging_bytes});
+  }
+  plan.ram_needed = sum(plan.ram);
+  const std::uint64_t fixed = sum(plan.accelerator);
+  place_cache(in, fixed, plan);
 
-  const bool accelerator_fits = plan.accelerator_needed <= in.accelerator_bytes;
+  const bool accelerator_fits =
+      in.accelerator == AcceleratorKind::kNone || plan.accelerator_needed <= plan.accelerator_bytes;
   const bool ram_fits = plan.ram_needed <= in.ram_bytes;
   plan.fits = accelerator_fits && ram_fits;
   if (!accelerator_fits) advise_accelerator(in, fixed, plan);
-  if (!ram_fits)
+  if (!ram_fits) {
     plan.advice.emplace_back(
         "close other programs, or take a file with fewer bits a weight: experts live in RAM");
+  }
   return plan;
 }
 
@@ -163,7 +193,8 @@ std::string format_plan(const PlanInput& in, const Plan& plan) {
       text += fmt::format("  {:<32}{:>10.3f} GiB\n", line.what, gib(line.bytes));
     text += fmt::format("  {:<32}{:>10.3f} GiB of {:.3f}\n", "together", gib(needed), gib(there));
   };
-  table("accelerator", plan.accelerator, plan.accelerator_needed, in.accelerator_bytes);
+  if (in.accelerator != AcceleratorKind::kNone)
+    table("accelerator", plan.accelerator, plan.accelerator_needed, plan.accelerator_bytes);
   table("RAM", plan.ram, plan.ram_needed, in.ram_bytes);
   if (plan.cache_bytes > 0) {
     text += fmt::format("cache: {} slots, {:.1f} % of all expert bytes\n", plan.cache_slots,
@@ -171,13 +202,13 @@ std::string format_plan(const PlanInput& in, const Plan& plan) {
   }
   if (plan.fits) return text + "FITS\n";
   text += "DOES NOT FIT:";
-  if (plan.accelerator_needed > in.accelerator_bytes) {
+  if (plan.accelerator_needed > plan.accelerator_bytes) {
     text += fmt::format(" the accelerator needs {:.3f} GiB and has {:.3f}",
-                        gib(plan.accelerator_needed), gib(in.accelerator_bytes));
+                        gib(plan.accelerator_needed), gib(plan.accelerator_bytes));
   }
   if (plan.ram_needed > in.ram_bytes) {
     text += fmt::format("{} RAM needs {:.3f} GiB and has {:.3f}",
-                        plan.accelerator_needed > in.accelerator_bytes ? ";" : "",
+                        plan.accelerator_needed > plan.accelerator_bytes ? ";" : "",
                         gib(plan.ram_needed), gib(in.ram_bytes));
   }
   text += "\n";

@@ -49,19 +49,6 @@ class FixedPolicy final : public Policy {
   std::vector<float> scores_;  // [layers][experts]
 };
 
-// The profile's order as a prior: its list gives no frequencies, so each layer gets the gently
-// falling ones that routers show, 1 / (place + experts / 8), with the mean of `used` a token.
-void seed_from_profile(Heat& heat, const Profile& profile) {
-  const ExpertGeometry& g = heat.geometry();
-  const float bend = static_cast<float>(g.experts) / 8;
-  std::vector<std::int32_t> place(static_cast<std::size_t>(g.layers), 0);
-  for (const RankedExpert id : profile.ranked) {
-    const auto i = static_cast<float>(place[id.layer]++);
-    heat.seed(id.layer, id.expert, bend / (i + bend) / 4, kProfileTokens);
-  }
-  heat.seed_tokens(kProfileTokens);
-}
-
 // All policies that score by heat; `kind` selects the formula.
 class HeatPolicy final : public Policy {
  public:
@@ -71,7 +58,7 @@ class HeatPolicy final : public Policy {
         weight_power_(options.weight_power),
         heat_(geometry, half_lives),
         mix_(mix.begin(), mix.end()) {
-    if (profile != nullptr) seed_from_profile(heat_, *profile);
+    if (profile != nullptr) heat_.seed(*profile, kProfileTokens);
   }
 
   void observe(const RoutingEvent& event) noexcept override {

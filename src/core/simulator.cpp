@@ -56,6 +56,7 @@ class Simulation {
   };
 
   void set_quotas(const std::vector<double>& counts);
+  void choose_quotas(const std::vector<double>& counts);
   void warm_start(const Profile& profile);
   void serve(const RoutingEvent& event);
   void admit_misses(const RoutingEvent& event);
@@ -135,6 +136,20 @@ void Simulation::set_quotas(const std::vector<double>& counts) {
   const std::int64_t all =
       std::accumulate(blob_bytes_.begin(), blob_bytes_.end(), std::int64_t{0}) * geometry_.experts;
   free_bytes_ = std::llround(options_.capacity * static_cast<double>(all));
+  if (!options_.slots.empty()) {
+    quota_ = options_.slots;
+    quota_.resize(layers, 0);
+    free_bytes_ = all;
+  } else {
+    choose_quotas(counts);
+  }
+  result_.layers.resize(layers);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    result_.layers[layer].slots = options_.quota == QuotaKind::kFirstCome ? 0 : quota_[layer];
+  }
+}
+
+void Simulation::choose_quotas(const std::vector<double>& counts) {
   switch (options_.quota) {
     case QuotaKind::kEqual:
       quota_ = equal_quotas(free_bytes_, blob_bytes_, geometry_.experts);
@@ -143,12 +158,8 @@ void Simulation::set_quotas(const std::vector<double>& counts) {
       quota_ = marginal_quotas(free_bytes_, blob_bytes_, counts, geometry_);
       break;
     case QuotaKind::kFirstCome:
-      quota_.assign(layers, geometry_.experts);
+      quota_.assign(blob_bytes_.size(), geometry_.experts);
       break;
-  }
-  result_.layers.resize(layers);
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    result_.layers[layer].slots = options_.quota == QuotaKind::kFirstCome ? 0 : quota_[layer];
   }
 }
 

@@ -2,9 +2,13 @@
 
 #include "strata/base/clock.hpp"
 #include "strata/base/error.hpp"
+#include "strata/core/trace.hpp"
 #include "strata/gguf/file.hpp"
+#include "strata/runtime/expert_caching.hpp"
+#include "strata/runtime/model_plan.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace strata {
 namespace {
@@ -31,21 +35,37 @@ int choose_context(const EngineOptions& options, const gguf::File& file) {
 }
 
 // Linux grants addresses for more than there is and kills the program when it touches them: so ask
-// first. What the model takes is the bytes of its tensors, packed one to one; its keys and values
-// come when they are used.
-void check_memory(const gguf::File& file) {
-  std::uint64_t needed = 0;
-  for (const gguf::TensorInfo& t : file.tensors()) needed += t.data.size();
-  const std::uint64_t available = available_memory_bytes();
-  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-  if (needed > available) {
-    fail(ErrorKind::kResource,
-         "{}: does not fit: its weights take {:.1f} GiB of memory and {:.1f} GiB are available; "
-         "close other programs, or "
-         "take a file with fewer bits a weight",
-         file.path().string(), static_cast<double>(needed) / kGiB,
-         static_cast<double>(available) / kGiB);
+// first. Keys and values count as far as the context goes, though they come when they are used.
+core::Plan make_plan(const EngineOptions& options, const gguf::File& file,
+                     const runtime::ModelSizing& sizing) {
+  model::HParams h = model::read_hparams(file);
+  const model::ModelTensors tensors = model::bind_tensors(file, h);
+  core::PlanInput in = runtime::plan_input(h, tensors, sizing, options.cache);
+  in.accelerator = runtime::accelerator_of(options.cache);
+  in.accelerator_bytes = options.cache.accelerator_limit;
+  in.ram_bytes = available_memory_bytes();
+  core::Plan plan = core::make_plan(in);
+  if (!plan.fits) {
+    fail(ErrorKind::kResource, "{}: does not fit the memory that is available\n{}",
+         file.path().string(), core::format_plan(in, plan));
   }
+  return plan;
+}
+
+ThreadPoolOptions pool_options(const EngineOptions& options, const CpuTopology& topology) {
+  int threads = topology.default_threads();
+  // A stand-in's threads work beside the pool's: they get cores of their own, and nobody is pinned,
+  // since the thread that drives it and the one that serves the pool would share a core.
+  const bool stand_in = options.cache.size.kind != core::CacheRequest::Kind::kNone;
+  if (stand_in) threads = std::max(threads - options.cache.accelerator_threads, 1);
+  if (options.threads > 0) threads = options.threads;
+  ThreadPoolOptions pool{.threads = threads, .cpus = {}};
+  if (options.pin_threads && !stand_in &&
+      static_cast<std::size_t>(threads) <= topology.cores.size()) {
+    for (int i = 0; i < threads; ++i)
+      pool.cpus.push_back(topology.cores[static_cast<std::size_t>(i)].os_index);
+  }
+  return pool;
 }
 
 }  // namespace
@@ -66,28 +86,35 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   report.isas = detect_isas();
   report.isa = choose_isa(options, report.isas);
 
-  check_memory(file);
-
-  const CpuTopology topology = detect_topology();
-  report.physical_cores = topology.default_threads();
-  report.threads = options.threads > 0 ? options.threads : topology.default_threads();
-  ThreadPoolOptions pool{.threads = report.threads, .cpus = {}};
-  if (options.pin_threads && static_cast<std::size_t>(report.threads) <= topology.cores.size()) {
-    for (int i = 0; i < report.threads; ++i)
-      pool.cpus.push_back(topology.cores[static_cast<std::size_t>(i)].os_index);
-  }
   engine->kv_ =
       options.kv.value_or(options.activations == device::Activations::kF32 ? device::KvType::kF32
                                                                            : device::KvType::kF16);
+  const core::Plan plan = make_plan(options, file, {report.context, options.window, engine->kv_});
+  const CpuTopology topology = detect_topology();
+  report.physical_cores = topology.default_threads();
+  const ThreadPoolOptions pool = pool_options(options, topology);
+  report.threads = pool.threads;
+  const device::CpuDeviceOptions device{report.isa, options.activations};
+  if (options.cache.size.kind != core::CacheRequest::Kind::kNone) {
+    engine->caching_ =
+        std::make_unique<runtime::ExpertCaching>(options.cache, model::read_hparams(file), device);
+  }
+  // A file that cannot be written is told before minutes of loading, not after.
+  if (!options.dump_routing.empty())
+    engine->trace_ = std::make_unique<core::TraceWriter>(options.dump_routing);
+  if (!options.audit.empty()) runtime::AuditLog::check(options.audit);
   engine->pool_ = std::make_unique<ThreadPool>(pool);
-  engine->device_ = std::make_unique<device::CpuDevice>(
-      *engine->pool_, device::CpuDeviceOptions{report.isa, options.activations});
+  engine->device_ = std::make_unique<device::CpuDevice>(*engine->pool_, device);
   engine->model_ = std::make_unique<runtime::Model>(runtime::load_model(
       file, report.context, *engine->device_, *engine->pool_, options.progress));
   engine->tokenizer_ = std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(file));
   engine->chat_template_ = std::string(file.get_string("tokenizer.chat_template").value_or(""));
   const int window = std::min(options.window, report.context);
   engine->forward_ = std::make_unique<runtime::Forward>(*engine->model_, *engine->device_, window);
+  if (engine->caching_) {
+    engine->caching_->attach(*engine->model_, *engine->forward_, plan, options.progress);
+  }
+  engine->watch_routing();
 
   report.device = engine->device_->description();
   report.dense_bytes = engine->model_->dense_bytes();
@@ -96,10 +123,63 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
       runtime::SequenceState(*engine->model_, *engine->device_, 16, engine->kv_)
           .bytes_per_position();
   report.seconds = watch.seconds();
+  if (!options.audit.empty()) {
+    engine->audit_ = std::make_unique<runtime::AuditLog>(options.audit, options.build,
+                                                         *engine->forward_, engine->caching_.get());
+    engine->audit_->load(options.model, engine->model_->h, report);
+    engine->audit_->ready();
+  }
   return engine;
 }
 
+Engine::Engine() = default;
 Engine::~Engine() = default;
+
+void Engine::watch_routing() {
+  if (!trace_ && !caching_) return;
+  const model::HParams& h = model_->h;
+  routing_ = std::make_unique<core::WindowRouting>(core::ExpertGeometry{h.layers, h.experts},
+                                                   h.experts_used, forward_->max_window());
+  forward_->observe_routing([routing = routing_.get()](int layer, std::span<const std::int32_t> ids,
+                                                       std::span<const float> weights,
+                                                       int) { routing->add(layer, ids, weights); },
+                            trace_ != nullptr);
+}
+
+device::Rows Engine::run(std::span<const runtime::WindowToken> window) {
+  if (!routing_) return forward_->run(window);
+  routing_->clear();
+  const device::Rows logits = forward_->run(window);
+  if (trace_) {
+    for (int layer = 0; layer < model_->h.layers; ++layer) {
+      trace_->add_layer(layer, routing_->used(), routing_->ids(layer), routing_->weights(layer));
+    }
+    trace_->end_window();
+  }
+  if (caching_) caching_->after_window(*routing_);
+  return logits;
+}
+
+void Engine::audit(const RequestRecord& request) {
+  if (audit_) audit_->request(request);
+}
+
+void Engine::finish() {
+  std::exception_ptr first;
+  const auto attempt = [&first](const auto& step) {
+    try {
+      step();
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
+    }
+  };
+  if (caching_) attempt([&] { caching_->save(); });
+  if (trace_) attempt([&] { trace_->close(); });
+  if (audit_) attempt([&] { audit_->exit(); });
+  trace_.reset();
+  audit_.reset();
+  if (first) std::rethrow_exception(first);
+}
 
 std::unique_ptr<Session> Engine::new_session() {
   return std::unique_ptr<Session>(new Session(*this));

@@ -69,6 +69,14 @@ Forward::Forward(const Model& model, device::Device& device, int max_window)
   weights_ = make(h.experts_used);
 }
 
+std::size_t Forward::activation_bytes(const model::HParams& h, int tokens) noexcept {
+  const std::int64_t q = static_cast<std::int64_t>(h.heads) * h.head_dim;
+  const std::int64_t kv = static_cast<std::int64_t>(h.kv_heads) * h.head_dim;
+  const std::int64_t width =
+      2 * h.embd + 2 * q + 2 * kv + round_up(h.experts) + h.experts_used * (round_up(h.embd) + 2);
+  return sizeof(float) * static_cast<std::size_t>(width) * static_cast<std::size_t>(tokens);
+}
+
 Rows Forward::rows(const std::unique_ptr<device::Memory>& memory, int count,
                    std::int64_t width) const noexcept {
   return {reinterpret_cast<float*>(memory->data()), count, width};
@@ -98,6 +106,7 @@ Rows Forward::run(std::span<const WindowToken> window) {
     attention_block(layer, window, last);
     if (count_ > 0) expert_block(layer);
   }
+  if (every_row_) keep_only_wanted(window);
   ++stats_.windows;
   stats_.tokens += window.size();
 
@@ -159,7 +168,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
     device_.rope(k, h.head_dim, places_, rope);
     device_.kv_append(k, v, places_, shape);
   }
-  if (last) {
+  if (last && !every_row_) {
     keep_only_wanted(window);
     q.count = count_;
     if (count_ == 0) return;

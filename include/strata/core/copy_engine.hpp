@@ -3,6 +3,7 @@
 
 #include "strata/core/expert_cache.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,8 +25,15 @@ class CopyEngine {
   CopyEngine& operator=(const CopyEngine&) = delete;
 
   void submit(const ExpertCache::Fill& fill);
-  // Appends the slots whose bytes have landed since the last call.
+  // Appends the slots whose bytes have landed since the last call. Takes no lock when there are
+  // none: it is asked between all windows.
   void collect(std::vector<std::int32_t>& landed);
+  // Submitted and not landed.
+  [[nodiscard]] std::uint64_t bytes_under_way() const noexcept {
+    return under_way_.load(std::memory_order_relaxed);
+  }
+  // Bytes a second of all copies so far, as measured; 0 before the first.
+  [[nodiscard]] double speed() const noexcept { return speed_.load(std::memory_order_relaxed); }
   // Blocks until everything submitted has landed.
   void drain();
 
@@ -38,6 +46,11 @@ class CopyEngine {
   std::deque<ExpertCache::Fill> queue_;
   std::vector<std::int32_t> landed_;
   bool busy_ = false;
+  std::atomic<int> arrivals_{0};  // in landed_
+  std::atomic<std::uint64_t> under_way_{0};
+  std::atomic<double> speed_{0};
+  double copied_bytes_ = 0;    // the copying thread's
+  double copied_seconds_ = 0;  // the copying thread's
   std::jthread thread_;
 };
 

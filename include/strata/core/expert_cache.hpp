@@ -37,10 +37,14 @@ class ExpertCache {
   ExpertCache(device::Device& device, const ExpertStore& store, int experts,
               std::span<const int> quotas);
 
+  // What one expert of a layer takes in the arena.
+  [[nodiscard]] static std::size_t slot_bytes(const quant::ExpertLayout& layout) noexcept;
+
   [[nodiscard]] int layers() const noexcept { return static_cast<int>(quotas_.size()); }
   [[nodiscard]] int experts() const noexcept { return experts_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return arena_ ? arena_->size() : 0; }
   [[nodiscard]] int slots() const noexcept { return static_cast<int>(slots_.size()); }
+  [[nodiscard]] std::span<const int> quotas() const noexcept { return quotas_; }
   [[nodiscard]] int quota(int layer) const noexcept { return quotas_[index(layer)]; }
   // Slots of the layer that are resident or promised.
   [[nodiscard]] int held(int layer) const noexcept { return held_[index(layer)]; }

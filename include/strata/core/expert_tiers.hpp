@@ -16,13 +16,20 @@
 
 namespace strata::core {
 
-// Counts of expert rows (a token's choice of one expert) and bytes of blobs, since the start.
+// Sums since the start. A row is a token's choice of one expert; an expert counts once a window,
+// however many of its tokens chose it.
 struct TierCounts {
   std::uint64_t hit_rows = 0;
   std::uint64_t miss_rows = 0;
+  std::uint64_t hit_experts = 0;
+  std::uint64_t miss_experts = 0;
   std::uint64_t hit_bytes = 0;   // blobs read from the arena
   std::uint64_t miss_bytes = 0;  // blobs read from RAM
+  double hit_seconds = 0;        // the accelerator took for the hits
+  double miss_seconds = 0;       // the pool took for the misses, beside it
   [[nodiscard]] std::uint64_t rows() const noexcept { return hit_rows + miss_rows; }
+  TierCounts& operator+=(const TierCounts& other) noexcept;
+  [[nodiscard]] TierCounts operator-(const TierCounts& earlier) const noexcept;
 };
 
 class ExpertTiers {
@@ -45,6 +52,8 @@ class ExpertTiers {
   [[nodiscard]] const TierCounts& counts(int layer) const noexcept {
     return counts_[static_cast<std::size_t>(layer)];
   }
+  [[nodiscard]] int layers() const noexcept { return static_cast<int>(counts_.size()); }
+  [[nodiscard]] TierCounts total() const noexcept;
 
  private:
   void serve();
@@ -56,6 +65,7 @@ class ExpertTiers {
   ExpertCache* cache_ = nullptr;
   device::Device* accelerator_ = nullptr;
   std::unique_ptr<Handover> handover_;
+  double served_seconds_ = 0;  // of the last request; written by the service before its reply
   std::thread service_;
 };
 

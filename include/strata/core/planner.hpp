@@ -25,8 +25,16 @@ struct CacheRequest {
 // "8GiB", "700MiB", "12GB", bare bytes. Error(kUsage) otherwise.
 [[nodiscard]] std::uint64_t parse_size(const std::string& text);
 
+enum class AcceleratorKind {
+  kNone,     // everything is in RAM
+  kStandIn,  // threads of the CPU with an arena in RAM: only the cache is theirs
+  kGpu,      // dense weights, keys and values, activations and the cache are in its memory
+};
+
 struct PlanInput {
-  std::uint64_t accelerator_bytes = 0;  // free now, or the limit the user set
+  AcceleratorKind accelerator = AcceleratorKind::kGpu;
+  std::uint64_t accelerator_bytes = 0;  // free now, or the limit the user set; 0 with kStandIn:
+                                        // what RAM has left
   std::uint64_t ram_bytes = 0;          // available now
   std::uint64_t reserve_bytes = 0;      // left alone on the accelerator
   std::uint64_t dense_bytes = 0;
@@ -48,6 +56,7 @@ struct Plan {
   bool fits = false;
   std::vector<PlanLine> accelerator;  // in the order they are taken
   std::vector<PlanLine> ram;
+  std::uint64_t accelerator_bytes = 0;  // there are
   std::uint64_t accelerator_needed = 0;
   std::uint64_t ram_needed = 0;
   std::uint64_t cache_bytes = 0;  // the arena's budget

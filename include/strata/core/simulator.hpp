@@ -24,6 +24,7 @@ struct SimulationOptions {
   PolicyOptions policy;
   double capacity = 0.25;  // share of all experts' bytes that the cache holds, 0 to 1
   QuotaKind quota = QuotaKind::kEqual;
+  std::vector<std::int32_t> slots;  // [layers] of a cache that exists; replaces capacity and quota
   // Instant: a miss is admitted at its own token and costs no time, as published studies count.
   // Otherwise the engine's way: a pass every `adapt_every` tokens, copies one after the other over
   // the link, a victim gone at once, its newcomer there when its copy has landed.

@@ -9,8 +9,11 @@
 #include "strata/base/isa.hpp"
 #include "strata/base/thread_pool.hpp"
 #include "strata/core/expert_store.hpp"
+#include "strata/core/window_routing.hpp"
 #include "strata/device/cpu_device.hpp"
 #include "strata/model/hparams.hpp"
+#include "strata/runtime/audit.hpp"
+#include "strata/runtime/cache_options.hpp"
 #include "strata/runtime/forward.hpp"
 #include "strata/runtime/sampler.hpp"
 #include "strata/runtime/stats.hpp"
@@ -38,7 +41,11 @@ struct EngineOptions {
   device::Activations activations = device::Activations::kInt8;
   std::optional<device::KvType> kv;  // unset: f16, or f32 beside f32 activations
   bool pin_threads = true;
-  core::Progress progress;  // called while loading, from the loading thread
+  CacheOptions cache;                  // experts on an accelerator; off unless a size is asked for
+  std::filesystem::path dump_routing;  // a trace of every token's routing goes there
+  std::filesystem::path audit;         // JSON lines are appended there
+  std::string build;                   // what the audit log calls this program's version
+  core::Progress progress;             // called while loading, from the loading thread
 };
 inline constexpr int kDefaultContext = 4096;
 
@@ -57,6 +64,13 @@ struct LoadReport {
 };
 
 class Session;
+
+namespace core {
+class TraceWriter;
+}
+namespace runtime {
+class ExpertCaching;
+}
 
 class Engine {
  public:
@@ -81,15 +95,25 @@ class Engine {
 
   // One window over any sessions' sequences: the interface below Session, for batching. See
   // runtime::Forward::run; rows of the result are vocab_size() floats at the given stride.
-  [[nodiscard]] device::Rows run(std::span<const runtime::WindowToken> window) {
-    return forward_->run(window);
-  }
+  [[nodiscard]] device::Rows run(std::span<const runtime::WindowToken> window);
+
+  // The expert cache, or null without one.
+  [[nodiscard]] const runtime::ExpertCaching* caching() const noexcept { return caching_.get(); }
+  // Hits and misses by layer, with and without a cache.
+  [[nodiscard]] const core::ExpertTiers& tiers() const noexcept { return forward_->tiers(); }
+  // The record of a finished request, where EngineOptions::audit names a log.
+  void audit(const RequestRecord& request);
+  // Ends what was asked for: writes the learned profile and the trace to their files, and the last
+  // record of the audit log. No window may follow. Without it nothing is written at the end. Throws
+  // the first Error after all have been tried.
+  void finish();
   // Bytes a second the machine's memory gives to this engine's threads; takes about half a second.
   [[nodiscard]] double measure_read_bandwidth();
 
  private:
   friend class Session;
-  Engine() = default;
+  Engine();
+  void watch_routing();
 
   LoadReport report_;
   device::KvType kv_ = device::KvType::kF16;
@@ -98,7 +122,11 @@ class Engine {
   std::unique_ptr<runtime::Model> model_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::string chat_template_;
+  std::unique_ptr<runtime::ExpertCaching> caching_;  // forward_ uses its memory: destroyed after it
   std::unique_ptr<runtime::Forward> forward_;
+  std::unique_ptr<core::WindowRouting> routing_;  // where somebody watches the router
+  std::unique_ptr<core::TraceWriter> trace_;
+  std::unique_ptr<runtime::AuditLog> audit_;
 };
 
 // One conversation: the tokens it holds and their keys and values.

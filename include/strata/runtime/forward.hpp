@@ -61,9 +61,18 @@ class Forward {
   // window that it cannot see.
   [[nodiscard]] device::Rows run(std::span<const WindowToken> window);
 
+  // What a window of `tokens` takes beside the weights and the logits.
+  [[nodiscard]] static std::size_t activation_bytes(const model::HParams& h, int tokens) noexcept;
+
   // Where experts are computed: attach a cache here, between windows.
   [[nodiscard]] core::ExpertTiers& tiers() noexcept { return tiers_; }
-  void observe_routing(RoutingObserver observer) { observer_ = std::move(observer); }
+  [[nodiscard]] const core::ExpertTiers& tiers() const noexcept { return tiers_; }
+  // `every_row`: the last layer computes all rows, not only those whose logits are wanted, so that
+  // their choices are seen too. The results are the same.
+  void observe_routing(RoutingObserver observer, bool every_row = false) {
+    observer_ = std::move(observer);
+    every_row_ = every_row;
+  }
 
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
   [[nodiscard]] int max_window() const noexcept { return max_window_; }
@@ -80,6 +89,7 @@ class Forward {
   device::Device& device_;
   core::ExpertTiers tiers_;
   RoutingObserver observer_;
+  bool every_row_ = false;
   int max_window_;
   int count_ = 0;  // rows in flight
   std::unique_ptr<device::Memory> x_, norm_, q_, k_, v_, attn_, router_, parts_, logits_;
