@@ -68,8 +68,27 @@ float best_logit(std::span<const float> logits) {
 // The best of scores that are finite or banned.
 float best_unless_all_banned(std::span<const float> scores) {
   const float best = best_of(scores).score;
-  if (best == kBanned) fail(ErrorKind::kUsage, "logit_bias bans every token; leave at least one");
+  if (best == kBanned) {
+    fail(ErrorKind::kUsage, "no token is left: logit_bias bans every one that may come next");
+  }
   return best;
+}
+
+// Bans the tokens whose bits are not set.
+void ban_others(std::span<float> scores, std::span<const std::uint64_t> allowed) {
+  constexpr std::size_t kBits = 64;
+  if (allowed.size() * kBits < scores.size()) {
+    fail(ErrorKind::kInternal, "a mask of {} tokens for a vocabulary of {}", allowed.size() * kBits,
+         scores.size());
+  }
+  for (std::size_t begin = 0; begin < scores.size(); begin += kBits) {
+    const std::uint64_t word = allowed[begin / kBits];
+    if (word == ~std::uint64_t{0}) continue;
+    const auto some = scores.subspan(begin, std::min(kBits, scores.size() - begin));
+    for (std::size_t bit = 0; bit < some.size(); ++bit) {
+      if ((word >> bit & 1) == 0) some[bit] = kBanned;
+    }
+  }
 }
 
 std::int32_t first_equal(std::span<const float> scores, float value) {
@@ -199,20 +218,23 @@ void Sampler::clear_history() noexcept {
   counts_.clear();
 }
 
-// The logits after bias and penalties; the logits themselves when there is nothing to change.
-std::span<const float> Sampler::adjusted(std::span<const float> logits) {
+// The logits after bans, bias and penalties; the logits themselves when there is nothing to change.
+std::span<const float> Sampler::adjusted(std::span<const float> logits,
+                                         std::span<const std::uint64_t> allowed) {
   const bool penalise =
       !counts_.empty() && (params_.repetition_penalty != 1.0F || params_.presence_penalty != 0.0F ||
                            params_.frequency_penalty != 0.0F);
-  if (!penalise && params_.logit_bias.empty()) return logits;
+  if (!penalise && params_.logit_bias.empty() && allowed.empty()) return logits;
   // Huge logits stay finite, so that only a ban is infinite.
   const auto clamped = [](double score) {
     constexpr double kMax = std::numeric_limits<float>::max();
     return static_cast<float>(std::clamp(score, -kMax, kMax));
   };
   scores_.assign(logits.begin(), logits.end());
+  if (!allowed.empty()) ban_others(scores_, allowed);
   for (const auto& [id, bias] : params_.logit_bias) {
     float& score = scores_[static_cast<std::size_t>(id)];
+    if (score == kBanned) continue;
     score = bias == kBanned ? kBanned : clamped(static_cast<double>(score) + bias);
   }
   if (!penalise) return scores_;
@@ -317,16 +339,18 @@ std::uint64_t Sampler::kept_total(std::uint64_t lowest) const noexcept {
   return total;
 }
 
-std::span<const float> Sampler::checked_scores(std::span<const float> logits) {
+std::span<const float> Sampler::checked_scores(std::span<const float> logits,
+                                               std::span<const std::uint64_t> allowed) {
   if (logits.size() != vocab_size_) {
     fail(ErrorKind::kInternal, "{} logits for a vocabulary of {}", logits.size(), vocab_size_);
   }
   static_cast<void>(best_logit(logits));
-  return adjusted(logits);
+  return adjusted(logits, allowed);
 }
 
-std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t position) {
-  const std::span<const float> scores = checked_scores(logits);
+std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t position,
+                             std::span<const std::uint64_t> allowed) {
+  const std::span<const float> scores = checked_scores(logits, allowed);
   if (params_.temperature == 0.0F) return first_equal(scores, best_unless_all_banned(scores));
   weigh(scores);
   const std::uint64_t lowest = lowest_kept_key();
@@ -344,8 +368,9 @@ std::int32_t Sampler::sample(std::span<const float> logits, std::uint64_t positi
   fail(ErrorKind::kInternal, "no token drawn: {} of {}", drawn, total);
 }
 
-std::vector<TokenProbability> Sampler::probabilities(std::span<const float> logits) {
-  const std::span<const float> scores = checked_scores(logits);
+std::vector<TokenProbability> Sampler::probabilities(std::span<const float> logits,
+                                                     std::span<const std::uint64_t> allowed) {
+  const std::span<const float> scores = checked_scores(logits, allowed);
   if (params_.temperature == 0.0F) {
     return {{first_equal(scores, best_unless_all_banned(scores)), 1.0}};
   }

@@ -2,8 +2,8 @@
 // compares other engines.
 //
 // The order, as in Hugging Face transformers and vLLM (whose results model cards quote):
-//   logit bias -> repetition penalty -> frequency and presence penalties -> temperature -> top-k ->
-//   top-p -> min-p -> draw.
+//   allowed tokens -> logit bias -> repetition penalty -> frequency and presence penalties ->
+//   temperature -> top-k -> top-p -> min-p -> draw.
 // Probabilities are integers: weight = round(2^40 * exp((logit - best) / temperature)). Their sums
 // are exact in any order, so what is kept and what is drawn is defined without rounding. A token
 // below 2^-41 of the best has weight 0.
@@ -59,7 +59,11 @@ struct TokenLogprob {
 
 // One sequence's sampler. Not thread-safe: it owns scratch memory of the size of the vocabulary.
 // sample and probabilities give Error(kInternal) when logits are not vocab_size finite numbers, and
-// Error(kUsage) when the bias bans every token.
+// Error(kUsage) when the bias and `allowed` leave no token.
+//
+// `allowed`, where it is not empty, has a bit a token: token t may be chosen when bit t % 64 of
+// word t / 64 is set (text::GrammarMatcher::allowed fills one). Error(kInternal) when it is too
+// short.
 class Sampler {
  public:
   // Error(kUsage) for parameters out of range or a bias for an id that is not in [0, vocab_size).
@@ -68,11 +72,13 @@ class Sampler {
   // The token for `position` (its index in the sequence). The draw is a function of the seed and
   // the position: calling in another order, twice, or in another process gives the same tokens for
   // the same logits and history.
-  [[nodiscard]] std::int32_t sample(std::span<const float> logits, std::uint64_t position);
+  [[nodiscard]] std::int32_t sample(std::span<const float> logits, std::uint64_t position,
+                                    std::span<const std::uint64_t> allowed = {});
 
   // What sample draws from, in order of id: tokens that are left after all filters and have a
   // probability above 0. They sum to 1. At temperature 0 it is one token.
-  [[nodiscard]] std::vector<TokenProbability> probabilities(std::span<const float> logits);
+  [[nodiscard]] std::vector<TokenProbability> probabilities(
+      std::span<const float> logits, std::span<const std::uint64_t> allowed = {});
 
   // Adds a token to the history that the penalties count. Feed prompt tokens too if they are to be
   // penalised.
@@ -82,8 +88,10 @@ class Sampler {
   [[nodiscard]] const SamplingParams& params() const noexcept { return params_; }
 
  private:
-  [[nodiscard]] std::span<const float> checked_scores(std::span<const float> logits);
-  [[nodiscard]] std::span<const float> adjusted(std::span<const float> logits);
+  [[nodiscard]] std::span<const float> checked_scores(std::span<const float> logits,
+                                                      std::span<const std::uint64_t> allowed);
+  [[nodiscard]] std::span<const float> adjusted(std::span<const float> logits,
+                                                std::span<const std::uint64_t> allowed);
   void weigh(std::span<const float> scores);
   [[nodiscard]] std::uint64_t key(std::size_t candidate) const noexcept;
   [[nodiscard]] std::uint64_t lowest_kept_key();
@@ -95,7 +103,7 @@ class Sampler {
   std::size_t vocab_size_;
   std::deque<std::int32_t> history_;  // the last penalty_last_n tokens, oldest first
   std::unordered_map<std::int32_t, std::int32_t> counts_;  // how often each stands in history_
-  std::vector<float> scores_;                              // logits after bias and penalties
+  std::vector<float> scores_;                              // logits after bans, bias and penalties
   std::vector<std::int32_t> ids_;       // candidates left by top-k, in order of id; empty: every id
   std::vector<std::uint64_t> weights_;  // of the candidates
   std::vector<std::uint64_t> scratch_;
