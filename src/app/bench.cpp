@@ -1,5 +1,6 @@
 // strata bench: tokens a second for prompts and single tokens, and what share of the memory's
 // bandwidth that is. docs/benchmarks.md has the method.
+#include "src/app/bench_parity.hpp"
 #include "src/app/command.hpp"
 #include "src/app/engine_options.hpp"
 #include "src/app/report.hpp"
@@ -243,7 +244,9 @@ Command add_bench(CLI::App& program) {
       ->group(group);
   app->add_flag("-q,--quiet", o->quiet, "no report, no progress")->group(group);
   o->engine.add(*app, EngineFlags::Context::kNone);
-  return {app, [o, flag](Console& console) {
+  const Subcommand parity = add_bench_parity(*app);
+  return {app, [o, flag, parity](Console& console) {
+            if (parity.options->parsed()) return parity.run(console);
             if (flag->count() > 0) o->model = o->model_flag;
             if (o->model.empty()) fail(ErrorKind::kUsage, "which model? bench MODEL or -m MODEL");
             return run(*o, console);

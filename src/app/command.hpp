@@ -20,6 +20,7 @@ struct Command {
 [[nodiscard]] Command add_tokenize(CLI::App& program);
 [[nodiscard]] Command add_perplexity(CLI::App& program);
 [[nodiscard]] Command add_bench(CLI::App& program);
+[[nodiscard]] Command add_plan(CLI::App& program);
 // Hidden: docs/cli.md is its output.
 [[nodiscard]] Command add_help_markdown(CLI::App& program);
 

@@ -31,7 +31,8 @@ class HelpFormatter final : public CLI::Formatter {
       usage += option->get_required() ? fmt::format(" {}", option->get_name(true))
                                       : fmt::format(" [{}]", option->get_name(true));
     }
-    usage += app->get_subcommands({}).empty() ? " [OPTIONS]\n" : " COMMAND [OPTIONS]\n";
+    // Below the program itself a subcommand is one more way to use a command.
+    usage += app->get_parent() == nullptr ? " COMMAND [OPTIONS]\n" : " [OPTIONS]\n";
     return usage;
   }
 
@@ -99,6 +100,10 @@ std::string markdown(const CLI::App& program) {
     if (command->get_group().empty()) continue;  // hidden
     text +=
         fmt::format("\n## strata {}\n\n```\n{}```\n", command->get_name(), command->help("strata"));
+    for (const CLI::App* sub : command->get_subcommands({})) {
+      const std::string name = fmt::format("strata {}", command->get_name());
+      text += fmt::format("\n## {} {}\n\n```\n{}```\n", name, sub->get_name(), sub->help(name));
+    }
   }
   text +=
       "\n## Exit codes\n\n"

@@ -34,6 +34,8 @@ CacheControl::CacheControl(ExpertCache& cache, const ExpertStore& store, CopyEng
   if (profile != nullptr) learned_.seed(*profile, kLearnedPrior);
 }
 
+CacheControl::~CacheControl() { copies_.stop(); }
+
 void CacheControl::warm_start(const Profile& profile, const Progress& progress) {
   if (options_.policy.kind == PolicyKind::kNone) return;
   for (const RankedExpert ranked : profile.ranked) {

@@ -30,7 +30,10 @@ CopyEngine::CopyEngine(double bytes_per_second)
     : bytes_per_second_(bytes_per_second),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
-CopyEngine::~CopyEngine() {
+CopyEngine::~CopyEngine() { stop(); }
+
+void CopyEngine::stop() {
+  if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
 }

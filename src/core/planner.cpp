@@ -100,6 +100,13 @@ void place_cache(const PlanInput& in, std::uint64_t fixed, Plan& plan) {
 
 double gib(std::uint64_t bytes) { return static_cast<double>(bytes) / kGiB; }
 
+std::string size_text(std::uint64_t bytes) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const auto size = static_cast<double>(bytes);
+  return size < kGiB ? fmt::format("{:.1f} MiB", size / kMiB)
+                     : fmt::format("{:.2f} GiB", size / kGiB);
+}
+
 void advise_accelerator(const PlanInput& in, std::uint64_t fixed, Plan& plan) {
   const std::uint64_t there = plan.accelerator_bytes;
   const bool gpu = in.accelerator == AcceleratorKind::kGpu;
@@ -190,8 +197,8 @@ std::string format_plan(const PlanInput& in, const Plan& plan) {
                          std::uint64_t needed, std::uint64_t there) {
     text += fmt::format("{}\n", title);
     for (const PlanLine& line : lines)
-      text += fmt::format("  {:<32}{:>10.3f} GiB\n", line.what, gib(line.bytes));
-    text += fmt::format("  {:<32}{:>10.3f} GiB of {:.3f}\n", "together", gib(needed), gib(there));
+      text += fmt::format("  {:<32}{:>12}\n", line.what, size_text(line.bytes));
+    text += fmt::format("  {:<32}{:>12} of {}\n", "together", size_text(needed), size_text(there));
   };
   if (in.accelerator != AcceleratorKind::kNone)
     table("accelerator", plan.accelerator, plan.accelerator_needed, plan.accelerator_bytes);
@@ -203,13 +210,13 @@ std::string format_plan(const PlanInput& in, const Plan& plan) {
   if (plan.fits) return text + "FITS\n";
   text += "DOES NOT FIT:";
   if (plan.accelerator_needed > plan.accelerator_bytes) {
-    text += fmt::format(" the accelerator needs {:.3f} GiB and has {:.3f}",
-                        gib(plan.accelerator_needed), gib(plan.accelerator_bytes));
+    text += fmt::format(" the accelerator needs {} and has {}", size_text(plan.accelerator_needed),
+                        size_text(plan.accelerator_bytes));
   }
   if (plan.ram_needed > in.ram_bytes) {
-    text += fmt::format("{} RAM needs {:.3f} GiB and has {:.3f}",
+    text += fmt::format("{} RAM needs {} and has {}",
                         plan.accelerator_needed > plan.accelerator_bytes ? ";" : "",
-                        gib(plan.ram_needed), gib(in.ram_bytes));
+                        size_text(plan.ram_needed), size_text(in.ram_bytes));
   }
   text += "\n";
   for (const std::string& a : plan.advice) text += fmt::format("  try {}\n", a);

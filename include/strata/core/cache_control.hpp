@@ -45,6 +45,9 @@ class CacheControl {
   // must outlive this. Nobody else gives `copies` work.
   CacheControl(ExpertCache& cache, const ExpertStore& store, CopyEngine& copies,
                const Profile* profile, const CacheControlOptions& options);
+  ~CacheControl();  // stops the copies, before the arena goes
+  CacheControl(const CacheControl&) = delete;
+  CacheControl& operator=(const CacheControl&) = delete;
 
   // Fills the slots with the profile's hottest, waits for the copies and reads a slot of each layer
   // back: Error(kInternal) where it does not hold what was copied. A policy that is `none` fills

@@ -20,11 +20,14 @@ class CopyEngine {
  public:
   // bytes_per_second: the link's speed; 0 copies as fast as memory allows.
   explicit CopyEngine(double bytes_per_second);
-  ~CopyEngine();  // what is still queued is not copied
+  ~CopyEngine();
   CopyEngine(const CopyEngine&) = delete;
   CopyEngine& operator=(const CopyEngine&) = delete;
 
   void submit(const ExpertCache::Fill& fill);
+  // Ends the copies, also the one under way; what is queued is not copied. Nothing may be submitted
+  // after. Their memory may go once this has returned.
+  void stop();
   // Appends the slots whose bytes have landed since the last call. Takes no lock when there are
   // none: it is asked between all windows.
   void collect(std::vector<std::int32_t>& landed);
