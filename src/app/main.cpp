@@ -47,8 +47,9 @@ int run_program(int argc, char** argv, Console& console) {
   CLI::App program("", "strata");
   set_up_help(program);
   const std::vector<Command> commands = {
-      add_run(program),   add_inspect(program), add_tokenize(program),     add_perplexity(program),
-      add_bench(program), add_plan(program),    add_help_markdown(program)};
+      add_run(program),        add_inspect(program),  add_tokenize(program),
+      add_perplexity(program), add_bench(program),    add_plan(program),
+      add_profile(program),    add_simulate(program), add_help_markdown(program)};
   for (const Command& command : commands) {
     if (!command.options->get_group().empty()) command.options->group("Commands");
   }

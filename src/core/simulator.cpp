@@ -20,6 +20,9 @@ ExpertGeometry geometry_of(const Trace& trace, const SimulationOptions& options)
     fail(ErrorKind::kUsage, "the trace uses expert {}, but the model is said to have {} a layer",
          trace.experts() - 1, experts);
   }
+  if (options.training != nullptr && options.profile != nullptr) {
+    fail(ErrorKind::kUsage, "a training trace and a profile: give one of them");
+  }
   if (!(options.capacity >= 0 && options.capacity <= 1)) {
     fail(ErrorKind::kUsage, "a cache of {} of all experts: give a share from 0 to 1",
          options.capacity);
@@ -28,10 +31,44 @@ ExpertGeometry geometry_of(const Trace& trace, const SimulationOptions& options)
     fail(ErrorKind::kUsage, "an adaptive pass every {} tokens: give 1 or more",
          options.adapt_every);
   }
-  if (options.policy.kind == PolicyKind::kStatic && options.training == nullptr) {
-    fail(ErrorKind::kUsage, "the static policy needs a profile: give a trace to make it from");
+  if (options.policy.kind == PolicyKind::kStatic && options.training == nullptr &&
+      options.profile == nullptr) {
+    fail(ErrorKind::kUsage, "the static policy needs a profile, or a training trace to make one");
   }
-  return {trace.layers(), experts};
+  if (options.profile == nullptr) return {trace.layers(), experts};
+  const ExpertGeometry model = options.profile->geometry;
+  if (model.layers < trace.layers() || model.experts < trace.experts() ||
+      (options.experts != 0 && model.experts != options.experts)) {
+    fail(ErrorKind::kInput,
+         "the profile is for a model of {} layers x {} experts, but the trace is of one of {} x {} "
+         "or more",
+         model.layers, model.experts, trace.layers(), experts);
+  }
+  return model;
+}
+
+// How often each expert was chosen, [layers][experts]; of a profile, which has no counts, numbers
+// in its order.
+std::vector<double> known_counts(const SimulationOptions& options, ExpertGeometry geometry) {
+  std::vector<double> counts(geometry.pairs());
+  if (options.training != nullptr) {
+    const Trace& training = *options.training;
+    if (training.layers() > geometry.layers || training.experts() > geometry.experts) {
+      fail(ErrorKind::kInput,
+           "the training trace is of a model of {} layers x {} experts or more, the trace of {} x "
+           "{}",
+           training.layers(), training.experts(), geometry.layers, geometry.experts);
+    }
+    const std::vector<double> counted = training.counts(geometry.experts);
+    std::copy(counted.begin(), counted.end(), counts.begin());
+  }
+  if (options.profile != nullptr) {
+    auto rest = static_cast<double>(options.profile->ranked.size());
+    for (const RankedExpert id : options.profile->ranked) {
+      counts[geometry.index(id.layer, id.expert)] = rest--;
+    }
+  }
+  return counts;
 }
 
 class Simulation {
@@ -81,8 +118,9 @@ class Simulation {
   std::vector<float> scores_;        // [experts]
   std::deque<Copy> in_flight_;       // in the order they land
   std::int64_t free_bytes_ = 0;      // of the budget, all layers together
-  double now_ = 0;                   // seconds
-  double link_free_ = 0;             // when the link has done what it was given
+  std::int64_t token_ = 0;
+  double now_ = 0;        // seconds
+  double link_free_ = 0;  // when the link has done what it was given
   SimulationResult result_;
 };
 
@@ -97,23 +135,18 @@ Simulation::Simulation(const Trace& trace, const SimulationOptions& options)
       slots_(geometry_.pairs()),
       held_(static_cast<std::size_t>(geometry_.layers)),
       scores_(static_cast<std::size_t>(geometry_.experts)) {
-  std::vector<double> counts(geometry_.pairs());
-  if (options.training != nullptr) {
-    const Trace& training = *options.training;
-    if (training.layers() > geometry_.layers || training.experts() > geometry_.experts) {
-      fail(ErrorKind::kUsage, "the training trace is of a model with more layers or experts");
-    }
-    const std::vector<double> counted = training.counts(geometry_.experts);
-    std::copy(counted.begin(), counted.end(), counts.begin());
-  }
+  const std::vector<double> counts = known_counts(options, geometry_);
   set_quotas(counts);
-  const bool prior = options.training != nullptr && options.policy.kind != PolicyKind::kNone;
-  const Profile profile = profile_from_counts(counts, geometry_);
+  const bool prior = (options.training != nullptr || options.profile != nullptr) &&
+                     options.policy.kind != PolicyKind::kNone;
+  const Profile profile =
+      options.profile != nullptr ? *options.profile : profile_from_counts(counts, geometry_);
   policy_ = options.policy.kind == PolicyKind::kOptimum
                 ? make_optimum(trace, geometry_)
                 : make_policy(options.policy, geometry_, prior ? &profile : nullptr);
   if (prior) warm_start(profile);
   result_.policy = options.policy.kind;
+  result_.half_life = options.policy.half_life;
   result_.quota = options.quota;
   result_.instant = options.instant;
   result_.capacity = options.capacity;
@@ -177,6 +210,7 @@ bool Simulation::has_room(std::int32_t layer) const {
 void Simulation::place(std::int32_t layer, std::int32_t expert, bool copied) {
   const auto l = static_cast<std::size_t>(layer);
   const std::size_t at = geometry_.index(layer, expert);
+  copied = copied && token_ >= options_.first_token;
   ++held_[l];
   free_bytes_ -= blob_bytes_[l];
   slots_[at] = {copied, 0};
@@ -202,7 +236,7 @@ void Simulation::serve(const RoutingEvent& event) {
     const std::size_t at = geometry_.index(event.layer, expert);
     const bool hit = states_[at] == ExpertState::kResident;
     if (hit) ++slots_[at].hits;
-    if (event.token < options_.first_token) continue;
+    if (token_ < options_.first_token) continue;
     ++layer.picks;
     if (hit) {
       ++layer.hits;
@@ -277,6 +311,7 @@ void Simulation::end_token(std::int64_t token) {
 void Simulation::run() {
   for (std::size_t i = 0; i < trace_.size(); ++i) {
     const RoutingEvent event = trace_[i];
+    token_ = event.token;
     const double share = static_cast<double>(event.layer) / static_cast<double>(geometry_.layers);
     now_ = (static_cast<double>(event.token) + share) * options_.token_seconds;
     serve(event);
@@ -355,9 +390,8 @@ std::vector<SimulationResult> simulate_grid(const Trace& trace, const GridOption
         results.push_back(simulate(trace, one));
       }
       if (quota == QuotaKind::kFirstCome) continue;  // the optimum is per layer
-      one.policy.kind = PolicyKind::kOptimum;
+      one.policy = {.kind = PolicyKind::kOptimum};
       one.instant = true;
-      one.training = quota == QuotaKind::kMarginal ? options.common.training : nullptr;
       results.push_back(simulate(trace, one));
     }
   }

@@ -1,6 +1,7 @@
 #include "strata/core/simulator.hpp"
 
 #include "strata/base/error.hpp"
+#include "strata/core/line_plot.hpp"
 #include "strata/core/simulator_report.hpp"
 #include "strata/core/trace_synthetic.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // One layer, one list of experts a token.
 Trace trace_of(const std::vector<std::vector<std::int32_t>>& tokens) {
@@ -163,6 +165,45 @@ TEST(Simulator, ACopyServesOnlyOnceItHasLanded) {
   EXPECT_EQ(simulate(trace, options).hits, 13);
 }
 
+TEST(Simulator, AProfileIsWorthTheTraceItWasMadeFrom) {
+  const Trace all = demo_excerpt();
+  const Trace training = all.slice(0, 512);
+  const Trace trace = all.slice(512, 1024);
+  const Profile profile = profile_from_counts(training.counts(64), {4, 64});
+  for (const PolicyKind kind : {PolicyKind::kStatic, PolicyKind::kDefault}) {
+    SimulationOptions options = passes(kind, 0.25);
+    options.training = &training;
+    const std::int64_t hits = simulate(trace, options).hits;
+    options.training = nullptr;
+    options.profile = &profile;
+    EXPECT_EQ(simulate(trace, options).hits, hits);
+    options.profile = nullptr;
+    if (kind == PolicyKind::kDefault) {
+      EXPECT_LT(simulate(trace, options).hits, hits);
+    }
+  }
+  // A model of more layers and experts than the trace shows.
+  const Profile larger = profile_from_counts(std::vector<double>(6 * 80, 1.0), {6, 80});
+  SimulationOptions options = passes(PolicyKind::kStatic, 0.25);
+  options.profile = &larger;
+  const SimulationResult result = simulate(trace, options);
+  EXPECT_EQ(result.layers.size(), 6U);
+  EXPECT_EQ(result.layers[0].slots, 20);
+  EXPECT_EQ(result.layers[5].slots, 0);
+}
+
+TEST(Simulator, WhatIsBeforeTheFirstTokenIsWarmUp) {
+  const Trace trace = trace_of({{0}, {1}, {0}, {2}, {0}, {2}});
+  SimulationOptions options = instant(PolicyKind::kLru, 2.0 / 3);
+  options.first_token = 2;
+  const SimulationResult r = simulate(trace, options);
+  EXPECT_EQ(r.tokens, 4);
+  EXPECT_EQ(r.hits, 3);    // 0, 0 and 2
+  EXPECT_EQ(r.copies, 1);  // 2
+  EXPECT_EQ(r.copied_hits, 1);
+  EXPECT_EQ(r.copies_used + r.copies_wasted, 1);
+}
+
 TEST(Simulator, AQuotaKeepsEarlyLayersFromTakingAll) {
   // More experts in the first layers of the first tokens than there are slots.
   const Trace trace = synthetic_trace({.layers = 24, .experts = 64, .used = 6, .tokens = 400});
@@ -185,7 +226,16 @@ TEST(Simulator, MeaninglessOptionsAreRefused) {
   options.experts = 6;
   options.policy.kind = PolicyKind::kStatic;
   EXPECT_THROW((void)simulate(trace, options), Error);
-  options.policy.kind = PolicyKind::kLru;
+  const Profile foreign = profile_from_counts(std::vector<double>(5, 1.0), {1, 5});
+  options.experts = 0;
+  options.profile = &foreign;
+  EXPECT_THROW((void)simulate(trace, options), Error);
+  const Profile right = profile_from_counts(std::vector<double>(6, 1.0), {1, 6});
+  options.profile = &right;
+  EXPECT_EQ(simulate(trace, options).picks, 2);
+  options.training = &trace;
+  EXPECT_THROW((void)simulate(trace, options), Error);
+  options = instant(PolicyKind::kLru, 0.5);
   options.instant = false;
   options.adapt_every = 0;
   EXPECT_THROW((void)simulate(trace, options), Error);
@@ -272,6 +322,30 @@ TEST(Report, GivesTableJsonAndPlot) {
   EXPECT_THAT(svg, HasSubstr("LRU &amp; &lt;ours>"));
   EXPECT_THAT(svg, HasSubstr(">optimum</text>"));
   EXPECT_THAT(svg, HasSubstr(">default, passes</text>"));
+  const std::string layers = format_layers(results);
+  EXPECT_EQ(std::count(layers.begin(), layers.end(), '\n'), 3);
+  EXPECT_THAT(layers, HasSubstr("default 50.0 %"));
+}
+
+TEST(Report, FollowsRatesOverTime) {
+  EXPECT_THAT(mean_of_periods(std::vector<double>{0, 1, 0.5, 0.5, 0.25}, 2),
+              ElementsAre(0.25, 0.75));
+  EXPECT_THAT(mean_of_periods(std::vector<double>{0.5}, 4), ElementsAre(0.5));
+  const RatesOverTime both[] = {{"a", {0.25, 0.5, 1}}, {"b", {0}}};
+  EXPECT_EQ(format_over_time(both, 16),
+            "token                  a               b\n"
+            "0                25.00 %          0.00 %\n"
+            "16               50.00 %                \n"
+            "32              100.00 %                \n");
+  EXPECT_THAT(format_over_time_svg(both, 16, "t"), HasSubstr("<title>a: 100.0 %</title>"));
+}
+
+TEST(Plot, PlacesPointsAndTellsManyLinesApart) {
+  const std::vector<PlotLine> lines(9, {"x", {{0, 0}, {2, 1}}});
+  const std::string svg = line_plot({.title = "t", .x_label = "x", .x_most = 2}, lines);
+  EXPECT_THAT(svg, HasSubstr("M70.0 420.0 L590.0 50.0"));
+  EXPECT_THAT(svg, HasSubstr("stroke-dasharray"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
 }  // namespace

@@ -35,8 +35,10 @@ struct SimulationOptions {
   double token_seconds = 0.01;           // what a token takes, which is time for copies
   std::int32_t experts = 0;              // a layer's; 0: the trace's highest expert + 1
   std::vector<std::int64_t> blob_bytes;  // [layers]; empty: kExampleBlob for every layer
-  const Trace* training = nullptr;       // warm start, static profile and marginal quotas
-  std::int64_t first_token = 0;          // hits count from here; the policy sees all before
+  // What is known beforehand, at most one of the two: warm start, static policy, marginal quotas.
+  const Trace* training = nullptr;
+  const Profile* profile = nullptr;  // says the geometry too
+  std::int64_t first_token = 0;      // hits and copies count from here; what was before is warm up
 };
 
 // Bytes of an expert where the options name none: the 2-bit expert of a 125 B model.
@@ -50,6 +52,7 @@ struct LayerResult {
 
 struct SimulationResult {
   PolicyKind policy{};
+  float half_life = 0;  // as asked
   QuotaKind quota{};
   bool instant = false;
   double capacity = 0;  // as asked
@@ -57,7 +60,7 @@ struct SimulationResult {
   std::int64_t tokens = 0;  // counted ones
   std::int64_t picks = 0;
   std::int64_t hits = 0;
-  std::int64_t copies = 0;  // of the whole trace, also before first_token; without the warm start
+  std::int64_t copies = 0;         // without the warm start
   std::int64_t bytes_moved = 0;    // by those copies
   std::int64_t bytes_missed = 0;   // that the slow tier read
   std::int64_t copies_used = 0;    // served at least one hit before they left or the trace ended
@@ -70,7 +73,8 @@ struct SimulationResult {
 };
 
 // Error(kUsage) for options that make no sense: a capacity outside 0..1, fewer experts than the
-// trace has, a static policy without training trace, adapt_every below 1.
+// trace has, a static policy without training trace or profile, both of them, adapt_every below 1.
+// Error(kInput) for a training trace or a profile of another model than the trace's.
 [[nodiscard]] SimulationResult simulate(const Trace& trace, const SimulationOptions& options);
 
 // Hit rate of each window of `window` tokens, to see how fast a policy follows a change of topic.
@@ -78,7 +82,8 @@ struct SimulationResult {
                                                      const SimulationOptions& options,
                                                      std::int32_t window);
 
-// A policy, capacity and quota in all combinations, with the optimum of each capacity and quota.
+// A policy, capacity and quota in all combinations, with the optimum of each capacity and quota,
+// which starts from the same contents.
 struct GridOptions {
   std::vector<PolicyOptions> policies;
   std::vector<double> capacities;
