@@ -13,6 +13,7 @@
 PROGRAM is build/*/tests/strata_jinja_lines. A case file is a JSON list of {"template", "context" (may be left out), and
 either "text" or "error" ("syntax" with "line", "runtime", or "raise" with "message")}. The tests read these files.
 """
+
 import argparse
 import datetime
 import glob
@@ -26,7 +27,9 @@ import unicodedata
 
 NOW = datetime.datetime(2025, 7, 4, 9, 8, 7)  # what strftime_now tells in all expected texts
 
-TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data", "templates")
+TEMPLATES = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data", "templates"
+)
 
 
 def environment():
@@ -41,7 +44,9 @@ def environment():
         def parse(self, parser):
             lineno = next(parser.stream).lineno
             body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-            return jinja2.nodes.CallBlock(self.call_method("_generation"), [], [], body).set_lineno(lineno)
+            return jinja2.nodes.CallBlock(self.call_method("_generation"), [], [], body).set_lineno(
+                lineno
+            )
 
         def _generation(self, caller):
             return caller()
@@ -73,18 +78,24 @@ def environment():
         raise error
 
     def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+        return json.dumps(
+            x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
 
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                        extensions=[Generation, jinja2.ext.loopcontrols])
+    env = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
+    )
     env.filters["tojson"] = tojson
-    env.globals.update(raise_exception=raise_exception, strftime_now=NOW.strftime, dict=Dict(), namespace=Namespace)
+    env.globals.update(
+        raise_exception=raise_exception, strftime_now=NOW.strftime, dict=Dict(), namespace=Namespace
+    )
     return env
 
 
 def evaluate(env, template, context):
     """What jinja2 makes of a template, in the form the case files have."""
     import jinja2
+
     try:
         compiled = env.from_string(template)
     except jinja2.TemplateSyntaxError as error:
@@ -92,7 +103,9 @@ def evaluate(env, template, context):
     except (SyntaxError, RecursionError, MemoryError, ValueError, AssertionError):
         return {"error": "syntax"}  # of the Python that jinja2 makes of the template
     except TypeError:
-        return {"error": "runtime"}  # jinja2 tripped over a constant that fails when it is worked out
+        return {
+            "error": "runtime"
+        }  # jinja2 tripped over a constant that fails when it is worked out
     try:
         text = compiled.render(**json.loads(json.dumps(context)))
         text.encode()
@@ -112,7 +125,9 @@ def load(path):
 
 def save(path, cases):
     with open(path, "w", encoding="utf-8") as file:
-        file.write("[\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]\n")
+        file.write(
+            "[\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]\n"
+        )
 
 
 CONTEXT = load(os.path.join(TEMPLATES, "context.json"))  # of the cases without one of their own
@@ -132,10 +147,21 @@ class Program:
 
     def ask(self, template, context):
         if self.process is None or self.process.poll() is not None:
-            self.process = subprocess.Popen([self.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                            encoding="utf-8")
-        request = json.dumps({"template": template, "context": context, "now": int(NOW.replace(
-            tzinfo=datetime.timezone.utc).timestamp())}, ensure_ascii=False)
+            self.process = subprocess.Popen(
+                [self.command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+            )
+        request = json.dumps(
+            {
+                "template": template,
+                "context": context,
+                "now": int(NOW.replace(tzinfo=datetime.timezone.utc).timestamp()),
+            },
+            ensure_ascii=False,
+        )
         try:
             self.process.stdin.write(request + "\n")
             self.process.stdin.flush()
@@ -150,7 +176,9 @@ class Program:
 def same(expected, got):
     if "text" in expected:
         return got.get("text") == expected["text"]
-    if "error" not in got or got["stage"] != ("parse" if expected["error"] == "syntax" else "render"):
+    if "error" not in got or got["stage"] != (
+        "parse" if expected["error"] == "syntax" else "render"
+    ):
         return False
     if expected["error"] == "raise":
         return expected["message"] in got["error"]
@@ -188,7 +216,9 @@ def matrix(folder):
         with open(path, encoding="utf-8") as file:
             template = file.read()
         name = os.path.basename(path).removesuffix(".jinja")
-        expected[name] = {each["name"]: evaluate(env, template, each["context"]) for each in conversations}
+        expected[name] = {
+            each["name"]: evaluate(env, template, each["context"]) for each in conversations
+        }
     with open(os.path.join(folder, "expected.json"), "w", encoding="utf-8") as file:
         json.dump(expected, file, ensure_ascii=False, indent=1)
         file.write("\n")
@@ -202,11 +232,34 @@ def matrix(folder):
 class Generator:
     """Templates that mostly mean something: expressions of a wanted kind, with a mistake now and then."""
 
-    NAMES = {"int": ["n", "zero", "neg"], "str": ["s", "empty", "u", "html", "lines", "padded"],
-             "list": ["l", "words", "nested", "mixed", "el", "people", "messages"], "dict": ["d", "ed", "people[0]"],
-             "float": ["pi"], "bool": ["t", "f"]}
-    STRINGS = ["'a'", "'Hello'", "''", "' x '", "'a,b,c'", "'\\n'", "'é世'", "\"it's\"", "'ABC'", "'x1'", "'42'", "'-7.5'",
-               "'<b>'", "'a\\nb\\n'", "'%s'", "'{}'", "'name'", "'a' 'b'"]
+    NAMES = {
+        "int": ["n", "zero", "neg"],
+        "str": ["s", "empty", "u", "html", "lines", "padded"],
+        "list": ["l", "words", "nested", "mixed", "el", "people", "messages"],
+        "dict": ["d", "ed", "people[0]"],
+        "float": ["pi"],
+        "bool": ["t", "f"],
+    }
+    STRINGS = [
+        "'a'",
+        "'Hello'",
+        "''",
+        "' x '",
+        "'a,b,c'",
+        "'\\n'",
+        "'é世'",
+        '"it\'s"',
+        "'ABC'",
+        "'x1'",
+        "'42'",
+        "'-7.5'",
+        "'<b>'",
+        "'a\\nb\\n'",
+        "'%s'",
+        "'{}'",
+        "'name'",
+        "'a' 'b'",
+    ]
 
     def __init__(self, rng):
         self.rng = rng
@@ -244,137 +297,341 @@ class Generator:
         if kind == "str":
             return self.rng.choice(self.STRINGS)
         if kind == "list":
-            return "[" + ", ".join(self.leaf(self.pick("int", "str", "bool")) for _ in range(self.rng.randint(0, 4))) + "]"
+            return (
+                "["
+                + ", ".join(
+                    self.leaf(self.pick("int", "str", "bool"))
+                    for _ in range(self.rng.randint(0, 4))
+                )
+                + "]"
+            )
         if kind == "dict":
-            return "{" + ", ".join(f"'{key}': {self.leaf(self.pick('int', 'str'))}"
-                                   for key in self.rng.sample("abcxyz", self.rng.randint(0, 3))) + "}"
+            return (
+                "{"
+                + ", ".join(
+                    f"'{key}': {self.leaf(self.pick('int', 'str'))}"
+                    for key in self.rng.sample("abcxyz", self.rng.randint(0, 3))
+                )
+                + "}"
+            )
         if kind == "bool":
             return self.pick("true", "false")
-        return self.pick("none", "missing", "d.nope", "d.z", "loop", "n", "s", "l", "d", "(1, 'a')", "big")
+        return self.pick(
+            "none", "missing", "d.nope", "d.z", "loop", "n", "s", "l", "d", "(1, 'a')", "big"
+        )
 
     def make_int(self):
         e = self.expr
         return self.pick(
-            lambda: f"({e('int')} {self.pick('+', '-', '*', '//', '%')} {e('int')})", lambda: f"{e('str')}|length",
-            lambda: f"{e('list')}|length", lambda: f"{e('list')}|sum", lambda: f"{e('str')}|int", lambda: f"-{e('int')}",
-            lambda: f"{e('float')}|int", lambda: f"{e('int')}|abs", lambda: f"{e('str')}.count({e('str')})",
-            lambda: f"{e('str')}.find({e('str')})", lambda: f"({e('int')} if {e('bool')} else {e('int')})",
-            lambda: f"{e('list')}[{e('int')}]", lambda: f"({e('int')} ** {self.rng.randint(0, 3)})",
-            lambda: f"{e('list')}|map('length')|sum", lambda: f"{e('list')}|max", lambda: f"{e('list')}.index({e()})",
-            lambda: f"{e('str')}|wordcount", lambda: f"({e('int')} or {e('int')})", lambda: f"range({e('int')})|length")()
+            lambda: f"({e('int')} {self.pick('+', '-', '*', '//', '%')} {e('int')})",
+            lambda: f"{e('str')}|length",
+            lambda: f"{e('list')}|length",
+            lambda: f"{e('list')}|sum",
+            lambda: f"{e('str')}|int",
+            lambda: f"-{e('int')}",
+            lambda: f"{e('float')}|int",
+            lambda: f"{e('int')}|abs",
+            lambda: f"{e('str')}.count({e('str')})",
+            lambda: f"{e('str')}.find({e('str')})",
+            lambda: f"({e('int')} if {e('bool')} else {e('int')})",
+            lambda: f"{e('list')}[{e('int')}]",
+            lambda: f"({e('int')} ** {self.rng.randint(0, 3)})",
+            lambda: f"{e('list')}|map('length')|sum",
+            lambda: f"{e('list')}|max",
+            lambda: f"{e('list')}.index({e()})",
+            lambda: f"{e('str')}|wordcount",
+            lambda: f"({e('int')} or {e('int')})",
+            lambda: f"range({e('int')})|length",
+        )()
 
     def make_float(self):
         e = self.expr
         return self.pick(
             lambda: f"({e('float')} {self.pick('+', '-', '*', '//', '%', '/')} {e(self.pick('int', 'float'))})",
-            lambda: f"({e('int')} / {e('int')})", lambda: f"{e('float')}|round({self.rng.randint(-1, 3)})",
-            lambda: f"{e('str')}|float", lambda: f"{e('float')}|round(1, '{self.pick('ceil', 'floor', 'common')}')",
-            lambda: f"{e('float')}|abs", lambda: f"({e('float')} ** 2)")()
+            lambda: f"({e('int')} / {e('int')})",
+            lambda: f"{e('float')}|round({self.rng.randint(-1, 3)})",
+            lambda: f"{e('str')}|float",
+            lambda: f"{e('float')}|round(1, '{self.pick('ceil', 'floor', 'common')}')",
+            lambda: f"{e('float')}|abs",
+            lambda: f"({e('float')} ** 2)",
+        )()
 
     def make_str(self):
         e = self.expr
-        filters = ["upper", "lower", "title", "capitalize", "trim", "reverse", "string", "safe", "e", "forceescape",
-                   "tojson", "indent", "indent(2, true)", "first", "last", "center(9)", "truncate(5)", "default('D')",
-                   "truncate(6, true, '.', 0)", "replace('a', 'b')", "trim('a')", "join('-')", "d('q', true)"]
-        methods = ["upper()", "lower()", "title()", "capitalize()", "strip()", "lstrip()", "rstrip('\\n')", "swapcase()",
-                   "replace('a', 'bb')", "zfill(6)", "center(8, '*')", "ljust(7)", "rjust(7, '.')", "strip('aHx')",
-                   "removeprefix('a')", "removesuffix('c')", "split(',')[0]", "partition('l')[2]", "rsplit(' ', 1)[-1]",
-                   "splitlines()[0]", "format(1, 'x')"]
+        filters = [
+            "upper",
+            "lower",
+            "title",
+            "capitalize",
+            "trim",
+            "reverse",
+            "string",
+            "safe",
+            "e",
+            "forceescape",
+            "tojson",
+            "indent",
+            "indent(2, true)",
+            "first",
+            "last",
+            "center(9)",
+            "truncate(5)",
+            "default('D')",
+            "truncate(6, true, '.', 0)",
+            "replace('a', 'b')",
+            "trim('a')",
+            "join('-')",
+            "d('q', true)",
+        ]
+        methods = [
+            "upper()",
+            "lower()",
+            "title()",
+            "capitalize()",
+            "strip()",
+            "lstrip()",
+            "rstrip('\\n')",
+            "swapcase()",
+            "replace('a', 'bb')",
+            "zfill(6)",
+            "center(8, '*')",
+            "ljust(7)",
+            "rjust(7, '.')",
+            "strip('aHx')",
+            "removeprefix('a')",
+            "removesuffix('c')",
+            "split(',')[0]",
+            "partition('l')[2]",
+            "rsplit(' ', 1)[-1]",
+            "splitlines()[0]",
+            "format(1, 'x')",
+        ]
         return self.pick(
-            lambda: f"({e('str')} + {e('str')})", lambda: f"({e('str')} ~ {e()})", lambda: f"({e()} ~ {e()} ~ {e()})",
-            lambda: f"{e('str')}|{self.rng.choice(filters)}", lambda: f"{e('str')}|{self.rng.choice(filters)}",
-            lambda: f"{e('str')}.{self.rng.choice(methods)}", lambda: f"{e('str')}.{self.rng.choice(methods)}",
-            lambda: f"{e('str')}[{e('int')}]", lambda: f"{e('str')}[{self.slice()}]", lambda: f"({e('str')} * {e('int')})",
-            lambda: f"{e('list')}|join({e('str')})", lambda: f"{e('str')}.join({e('list')}|map('string'))",
-            lambda: f"('%{self.pick('s', '5s', '-4s|', '.2s', 'r')}' % {e('str')})", lambda: f"{e()}|tojson",
+            lambda: f"({e('str')} + {e('str')})",
+            lambda: f"({e('str')} ~ {e()})",
+            lambda: f"({e()} ~ {e()} ~ {e()})",
+            lambda: f"{e('str')}|{self.rng.choice(filters)}",
+            lambda: f"{e('str')}|{self.rng.choice(filters)}",
+            lambda: f"{e('str')}.{self.rng.choice(methods)}",
+            lambda: f"{e('str')}.{self.rng.choice(methods)}",
+            lambda: f"{e('str')}[{e('int')}]",
+            lambda: f"{e('str')}[{self.slice()}]",
+            lambda: f"({e('str')} * {e('int')})",
+            lambda: f"{e('list')}|join({e('str')})",
+            lambda: f"{e('str')}.join({e('list')}|map('string'))",
+            lambda: f"('%{self.pick('s', '5s', '-4s|', '.2s', 'r')}' % {e('str')})",
+            lambda: f"{e()}|tojson",
             lambda: f"('%{self.pick('d', '5d', '-5d|', '05d', '+d', 'x', '.3f', 'e', 'g')}' % {e(self.pick('int', 'float'))})",
             lambda: f"'{{{self.pick('', ':>6', ':<6', ':^7', ':*^9', '!r', ':.2')}}}'.format({e('str')})",
             lambda: f"'{{{self.pick('', ':6', ':<6', ':^7', ':06', ':+', ':,', ':.2f', ':e', ':g', ':%')}}}'.format("
-                    f"{e(self.pick('int', 'float'))})", lambda: f"{e()}|tojson(indent={self.rng.randint(0, 3)})",
-            lambda: f"({e('str')} if {e('bool')} else {e('str')})", lambda: f"{e()}|string", lambda: f"{e('dict')}|tojson",
-            lambda: f"{e('str')}|replace({e('str')}, {e('str')})", lambda: f"({e('str')} or {e('str')})",
-            lambda: f"{e('str')}.replace({e('str')}, {e('str')}, {e('int')})")()
+            f"{e(self.pick('int', 'float'))})",
+            lambda: f"{e()}|tojson(indent={self.rng.randint(0, 3)})",
+            lambda: f"({e('str')} if {e('bool')} else {e('str')})",
+            lambda: f"{e()}|string",
+            lambda: f"{e('dict')}|tojson",
+            lambda: f"{e('str')}|replace({e('str')}, {e('str')})",
+            lambda: f"({e('str')} or {e('str')})",
+            lambda: f"{e('str')}.replace({e('str')}, {e('str')}, {e('int')})",
+        )()
 
     def make_list(self):
         e = self.expr
-        filters = ["list", "sort", "sort(reverse=true)", "unique|list", "reverse|list", "map('string')|list",
-                   "map('upper')|list", "select('string')|list", "reject('none')|list", "select|list", "batch(2)|list",
-                   "map('length')|list", "slice(2)|list", "map(attribute='name')|list", "selectattr('age')|list",
-                   "selectattr('age', 'gt', 26)|list", "rejectattr('role', 'equalto', 'user')|list", "default([])",
-                   "sort(attribute='name')", "groupby('age')", "map(attribute='age', default=1)|list", "sort(case_sensitive=true)",
-                   "map('replace', 'a', 'o')|list", "select('in', [1, 'a'])|list", "map('tojson')|list"]
+        filters = [
+            "list",
+            "sort",
+            "sort(reverse=true)",
+            "unique|list",
+            "reverse|list",
+            "map('string')|list",
+            "map('upper')|list",
+            "select('string')|list",
+            "reject('none')|list",
+            "select|list",
+            "batch(2)|list",
+            "map('length')|list",
+            "slice(2)|list",
+            "map(attribute='name')|list",
+            "selectattr('age')|list",
+            "selectattr('age', 'gt', 26)|list",
+            "rejectattr('role', 'equalto', 'user')|list",
+            "default([])",
+            "sort(attribute='name')",
+            "groupby('age')",
+            "map(attribute='age', default=1)|list",
+            "sort(case_sensitive=true)",
+            "map('replace', 'a', 'o')|list",
+            "select('in', [1, 'a'])|list",
+            "map('tojson')|list",
+        ]
         return self.pick(
-            lambda: f"{e('list')}|{self.rng.choice(filters)}", lambda: f"{e('list')}|{self.rng.choice(filters)}",
-            lambda: f"{e('list')}[{self.slice()}]", lambda: f"({e('list')} + {e('list')})", lambda: f"{e('str')}|list",
-            lambda: f"[{e()}, {e()}]", lambda: f"range({e('int')}, {e('int')})|list", lambda: f"{e('dict')}.items()|list",
-            lambda: f"{e('str')}.split({self.pick('', '', repr(','), repr(' '), 'none, 1')})", lambda: f"{e('dict')}|dictsort",
-            lambda: f"{e('dict')}.keys()|list", lambda: f"{e('str')}.splitlines()", lambda: f"({e('list')} * 2)",
-            lambda: f"{e('dict')}|items|list", lambda: f"({e()}, {e()})", lambda: f"{e('str')}.rsplit({e('str')}, 2)")()
+            lambda: f"{e('list')}|{self.rng.choice(filters)}",
+            lambda: f"{e('list')}|{self.rng.choice(filters)}",
+            lambda: f"{e('list')}[{self.slice()}]",
+            lambda: f"({e('list')} + {e('list')})",
+            lambda: f"{e('str')}|list",
+            lambda: f"[{e()}, {e()}]",
+            lambda: f"range({e('int')}, {e('int')})|list",
+            lambda: f"{e('dict')}.items()|list",
+            lambda: f"{e('str')}.split({self.pick('', '', repr(','), repr(' '), 'none, 1')})",
+            lambda: f"{e('dict')}|dictsort",
+            lambda: f"{e('dict')}.keys()|list",
+            lambda: f"{e('str')}.splitlines()",
+            lambda: f"({e('list')} * 2)",
+            lambda: f"{e('dict')}|items|list",
+            lambda: f"({e()}, {e()})",
+            lambda: f"{e('str')}.rsplit({e('str')}, 2)",
+        )()
 
     def make_dict(self):
         e = self.expr
         return self.pick(
-            lambda: f"{{'a': {e()}, 'b': {e()}}}", lambda: f"dict(a={e()}, b={e()})", lambda: f"dict({e('dict')}, c={e()})",
-            lambda: f"{{{e(self.pick('str', 'int'))}: {e()}}}", lambda: f"({e('dict')} or {e('dict')})",
-            lambda: f"dict({e('dict')}.items())")()
+            lambda: f"{{'a': {e()}, 'b': {e()}}}",
+            lambda: f"dict(a={e()}, b={e()})",
+            lambda: f"dict({e('dict')}, c={e()})",
+            lambda: f"{{{e(self.pick('str', 'int'))}: {e()}}}",
+            lambda: f"({e('dict')} or {e('dict')})",
+            lambda: f"dict({e('dict')}.items())",
+        )()
 
     def make_bool(self):
         e = self.expr
-        test = self.pick("defined", "undefined", "none", "string", "number", "mapping", "sequence", "iterable", "boolean", "true",
-                         "false", "integer", "float", "odd", "even", "lower", "upper", "divisibleby 3", "in [1, 'a', 2]",
-                         "eq 1", "callable", "escaped", "sameas none", "gt 2")
+        test = self.pick(
+            "defined",
+            "undefined",
+            "none",
+            "string",
+            "number",
+            "mapping",
+            "sequence",
+            "iterable",
+            "boolean",
+            "true",
+            "false",
+            "integer",
+            "float",
+            "odd",
+            "even",
+            "lower",
+            "upper",
+            "divisibleby 3",
+            "in [1, 'a', 2]",
+            "eq 1",
+            "callable",
+            "escaped",
+            "sameas none",
+            "gt 2",
+        )
         return self.pick(
             lambda: f"({e('int')} {self.pick('==', '!=', '<', '<=', '>', '>=')} {e(self.pick('int', 'float'))})",
-            lambda: f"({e()} {self.pick('==', '!=')} {e()})", lambda: f"({e('str')} {self.pick('in', 'not in')} {e('str')})",
-            lambda: f"({e()} {self.pick('in', 'not in')} {e('list')})", lambda: f"(not {e()})",
-            lambda: f"({e()} {self.pick('and', 'or')} {e()})", lambda: f"({e()} is {self.pick('', 'not ')}{test})",
-            lambda: f"({e()} is {self.pick('', 'not ')}{test})", lambda: f"({e('str')} < {e('str')})",
-            lambda: f"({e('int')} < {e('int')} <= {e('int')})", lambda: f"{e('str')}.startswith({e('str')})",
-            lambda: f"{e('str')}.endswith({e('str')})", lambda: f"({e('str')} in {e('dict')})",
-            lambda: f"{e('str')}.{self.pick('isdigit', 'isalpha', 'isspace', 'isupper', 'islower', 'isalnum')}()")()
+            lambda: f"({e()} {self.pick('==', '!=')} {e()})",
+            lambda: f"({e('str')} {self.pick('in', 'not in')} {e('str')})",
+            lambda: f"({e()} {self.pick('in', 'not in')} {e('list')})",
+            lambda: f"(not {e()})",
+            lambda: f"({e()} {self.pick('and', 'or')} {e()})",
+            lambda: f"({e()} is {self.pick('', 'not ')}{test})",
+            lambda: f"({e()} is {self.pick('', 'not ')}{test})",
+            lambda: f"({e('str')} < {e('str')})",
+            lambda: f"({e('int')} < {e('int')} <= {e('int')})",
+            lambda: f"{e('str')}.startswith({e('str')})",
+            lambda: f"{e('str')}.endswith({e('str')})",
+            lambda: f"({e('str')} in {e('dict')})",
+            lambda: f"{e('str')}.{self.pick('isdigit', 'isalpha', 'isspace', 'isupper', 'islower', 'isalnum')}()",
+        )()
 
     def make_any(self):
         e = self.expr
         return self.pick(
-            lambda: f"{e('dict')}.{self.pick('a', 'b', 'x', 'name', 'items')}", lambda: f"{e('dict')}[{e('str')}]",
-            lambda: f"{e('list')}[{e('int')}]", lambda: f"{e('list')}|{self.pick('first', 'last', 'min', 'max')}",
-            lambda: f"{e('dict')}.get({e('str')}, {e()})", lambda: f"({e()} if {e('bool')})", lambda: f"{e()}|default({e()})",
-            lambda: f"({e()} or {e()})", lambda: f"({e()} and {e()})", lambda: f"{e('list')}[0].{self.pick('name', 'role', 'age')}",
-            lambda: f"{e()}|attr('{self.pick('a', 'name')}')", lambda: f"{e()}.{self.pick('x', 'name', 'b')}")()
+            lambda: f"{e('dict')}.{self.pick('a', 'b', 'x', 'name', 'items')}",
+            lambda: f"{e('dict')}[{e('str')}]",
+            lambda: f"{e('list')}[{e('int')}]",
+            lambda: f"{e('list')}|{self.pick('first', 'last', 'min', 'max')}",
+            lambda: f"{e('dict')}.get({e('str')}, {e()})",
+            lambda: f"({e()} if {e('bool')})",
+            lambda: f"{e()}|default({e()})",
+            lambda: f"({e()} or {e()})",
+            lambda: f"({e()} and {e()})",
+            lambda: f"{e('list')}[0].{self.pick('name', 'role', 'age')}",
+            lambda: f"{e()}|attr('{self.pick('a', 'name')}')",
+            lambda: f"{e()}.{self.pick('x', 'name', 'b')}",
+        )()
 
     def slice(self):
         part = lambda: self.pick("", "", str(self.rng.randint(-4, 4)), self.leaf("int"))
-        return f"{part()}:{part()}" + (f":{self.pick('', '1', '2', '-1', '-2')}" if self.chance(0.4) else "")
+        return f"{part()}:{part()}" + (
+            f":{self.pick('', '1', '2', '-1', '-2')}" if self.chance(0.4) else ""
+        )
 
     # Statements.
 
     def text(self):
         if self.chance(0.003):
             return "{"
-        return self.pick("", " ", "\n", "a", " b ", "\n  ", "x\ny", "\t", "  \n", "é", "}", "# ", "\n\n")
+        return self.pick(
+            "", " ", "\n", "a", " b ", "\n  ", "x\ny", "\t", "  \n", "é", "}", "# ", "\n\n"
+        )
 
     def tag(self, content, print_tag=False):
         begin, end = ("{{", "}}") if print_tag else ("{%", "%}")
-        return (begin + self.pick("", "", "", "-", "+" if not print_tag else "") + " " + content + " " +
-                self.pick("", "", "", "-", "+" if not print_tag else "") + end)
+        return (
+            begin
+            + self.pick("", "", "", "-", "+" if not print_tag else "")
+            + " "
+            + content
+            + " "
+            + self.pick("", "", "", "-", "+" if not print_tag else "")
+            + end
+        )
 
     def block(self, depth=0):
-        return "".join(self.text() + self.statement(depth) for _ in range(self.rng.randint(1, 3))) + self.text()
+        return (
+            "".join(self.text() + self.statement(depth) for _ in range(self.rng.randint(1, 3)))
+            + self.text()
+        )
 
     def statement(self, depth):
         kinds = [self.output] * 4
         if depth < 3:
-            kinds += [self.if_block] * 2 + [self.for_block] * 3 + [self.set_tag] * 3 + [
-                self.set_block, self.macro, self.with_block, self.filter_block, self.comment, self.namespace, self.loop_output,
-                self.generation, self.call_block, self.raw, self.loop_control]
+            kinds += (
+                [self.if_block] * 2
+                + [self.for_block] * 3
+                + [self.set_tag] * 3
+                + [
+                    self.set_block,
+                    self.macro,
+                    self.with_block,
+                    self.filter_block,
+                    self.comment,
+                    self.namespace,
+                    self.loop_output,
+                    self.generation,
+                    self.call_block,
+                    self.raw,
+                    self.loop_control,
+                ]
+            )
         return self.rng.choice(kinds)(depth)
 
     def output(self, _):
         return self.tag(self.expr(), print_tag=True)
 
     def loop_output(self, _):
-        return self.tag("loop." + self.pick("index", "index0", "first", "last", "length", "revindex", "previtem", "nextitem",
-                                            "cycle('x', 'y')", "changed(n)", "depth"), print_tag=True)
+        return self.tag(
+            "loop."
+            + self.pick(
+                "index",
+                "index0",
+                "first",
+                "last",
+                "length",
+                "revindex",
+                "previtem",
+                "nextitem",
+                "cycle('x', 'y')",
+                "changed(n)",
+                "depth",
+            ),
+            print_tag=True,
+        )
 
     def comment(self, _):
         return "{#" + self.pick("", "-", "+") + " note " + self.pick("", "-", "+") + "#}"
@@ -385,7 +642,11 @@ class Generator:
     def loop_control(self, _):
         if not self.loops and self.chance(0.98):
             return ""
-        return self.tag("if " + self.expr("bool")) + self.tag(self.pick("break", "continue")) + self.tag("endif")
+        return (
+            self.tag("if " + self.expr("bool"))
+            + self.tag(self.pick("break", "continue"))
+            + self.tag("endif")
+        )
 
     def inner(self, depth, *names):
         saved = list(self.locals)
@@ -403,9 +664,14 @@ class Generator:
         return out + self.tag("endif")
 
     def for_block(self, depth):
-        target, names, items = self.pick(("x", ["x"], self.expr("list")), ("c", ["c"], self.expr("str")),
-                                         ("k", ["k"], self.expr("dict")), ("k, v", ["k", "v"], self.expr("dict") + ".items()"),
-                                         ("p", ["p", "p.name"], "people"), ("i", ["i"], f"range({self.rng.randint(0, 4)})"))
+        target, names, items = self.pick(
+            ("x", ["x"], self.expr("list")),
+            ("c", ["c"], self.expr("str")),
+            ("k", ["k"], self.expr("dict")),
+            ("k, v", ["k", "v"], self.expr("dict") + ".items()"),
+            ("p", ["p", "p.name"], "people"),
+            ("i", ["i"], f"range({self.rng.randint(0, 4)})"),
+        )
         condition = " if " + self.expr("bool") if self.chance(0.2) else ""
         self.loops += 1
         out = self.tag(f"for {target} in {items}{condition}") + self.inner(depth, *names)
@@ -421,31 +687,56 @@ class Generator:
         return out
 
     def set_block(self, depth):
-        return self.tag("set w" + self.pick("", " | upper", " | trim")) + self.inner(depth) + self.tag("endset")
+        return (
+            self.tag("set w" + self.pick("", " | upper", " | trim"))
+            + self.inner(depth)
+            + self.tag("endset")
+        )
 
     def macro(self, depth):
         parameters = self.pick("", "a", "a, b=" + self.expr(), "a=1, b=a")
         body = self.inner(depth, *[name for name in "ab" if name in parameters])
-        self.locals.append(self.pick("m()", "m(1)", f"m({self.expr()})", f"m(1, b={self.expr()})", "m(1, 2, 3)"))
+        self.locals.append(
+            self.pick("m()", "m(1)", f"m({self.expr()})", f"m(1, b={self.expr()})", "m(1, 2, 3)")
+        )
         return self.tag(f"macro m({parameters})") + body + self.tag("endmacro")
 
     def call_block(self, depth):
-        head = self.tag("macro q(a)") + self.text() + self.tag("caller(a)", True) + self.tag("endmacro")
-        return head + self.tag(f"call(y) q({self.expr()})") + self.inner(depth, "y") + self.tag("endcall")
+        head = (
+            self.tag("macro q(a)")
+            + self.text()
+            + self.tag("caller(a)", True)
+            + self.tag("endmacro")
+        )
+        return (
+            head
+            + self.tag(f"call(y) q({self.expr()})")
+            + self.inner(depth, "y")
+            + self.tag("endcall")
+        )
 
     def with_block(self, depth):
         return self.tag(f"with v = {self.expr()}") + self.inner(depth, "v") + self.tag("endwith")
 
     def filter_block(self, depth):
-        return self.tag("filter " + self.pick("upper", "trim", "replace('a', 'b')", "indent", "title|e")) + self.inner(
-            depth) + self.tag("endfilter")
+        return (
+            self.tag(
+                "filter " + self.pick("upper", "trim", "replace('a', 'b')", "indent", "title|e")
+            )
+            + self.inner(depth)
+            + self.tag("endfilter")
+        )
 
     def generation(self, depth):
         return self.tag("generation") + self.inner(depth) + self.tag("endgeneration")
 
     def namespace(self, _):
         self.locals.append("ns.v")
-        return self.tag(f"set ns = namespace(v={self.expr()})") if self.chance(0.5) else self.tag(f"set ns.v = {self.expr()}")
+        return (
+            self.tag(f"set ns = namespace(v={self.expr()})")
+            if self.chance(0.5)
+            else self.tag(f"set ns.v = {self.expr()}")
+        )
 
     def template(self):
         self.locals = []
@@ -455,7 +746,7 @@ class Generator:
         text = self.block()
         if self.chance(0.02):  # a broken one
             at = self.rng.randrange(len(text))
-            text = text[:at] + self.pick("", "{", "%}", "(", "'", "|", "-") + text[at + 1:]
+            text = text[:at] + self.pick("", "{", "%}", "(", "'", "|", "-") + text[at + 1 :]
         return text
 
 
@@ -477,7 +768,9 @@ def compare_random(args):
         if not same(expected, got):
             different.append({"template": template} | expected)
             report(template, CONTEXT, expected, got)
-    print(f"{sum(counts.values()) - len(different)} of {sum(counts.values())} templates agree; jinja2 gave {counts}")
+    print(
+        f"{sum(counts.values()) - len(different)} of {sum(counts.values())} templates agree; jinja2 gave {counts}"
+    )
     if args.save and different:
         save(args.save, (load(args.save) if os.path.exists(args.save) else []) + different)
     return not different
@@ -496,7 +789,9 @@ def case_ranges(convert):
         delta = ord(mapped) - code
         if out:
             first, last, last_delta, stride = out[-1]
-            if last_delta == delta and code - last == (stride if first != last else min(code - last, 2)):
+            if last_delta == delta and code - last == (
+                stride if first != last else min(code - last, 2)
+            ):
                 out[-1] = (first, code, delta, code - last)
                 continue
         out.append((code, code, delta, 1))
@@ -514,22 +809,31 @@ def print_rows(items):
 
 
 def case_table():
-    print(f"""// Case mappings of the Unicode character database, version {unicodedata.unidata_version}, generated by
+    print(
+        f"""// Case mappings of the Unicode character database, version {unicodedata.unidata_version}, generated by
 // tools/check_templates.py case-table.
 #include "src/text/jinja_unicode.hpp"
 
 namespace strata::text::jinja {{
 namespace {{
 
-// clang-format off""")
+// clang-format off"""
+    )
     for name, convert in (("kUpper", str.upper), ("kLower", str.lower)):
         print(f"constexpr CaseRange {name}[] = {{")
         print_rows("{0x%X, 0x%X, %d, %d}," % entry for entry in case_ranges(convert))
         print("};\n")
     print("constexpr CaseExpansion kUpperExpansions[] = {")
-    several = [code for code in range(128, 0x110000) if not 0xD800 <= code < 0xE000 and len(chr(code).upper()) > 1]
-    print_rows('{0x%X, "%s"},' % (code, "".join(chr(b) if b < 128 else "\\x%02X" % b for b in chr(code).upper().encode()))
-               for code in several)
+    several = [
+        code
+        for code in range(128, 0x110000)
+        if not 0xD800 <= code < 0xE000 and len(chr(code).upper()) > 1
+    ]
+    print_rows(
+        '{0x%X, "%s"},'
+        % (code, "".join(chr(b) if b < 128 else "\\x%02X" % b for b in chr(code).upper().encode()))
+        for code in several
+    )
     print("""};
 // clang-format on
 
@@ -543,16 +847,22 @@ std::span<const CaseExpansion> upper_expansions() { return kUpperExpansions; }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["add", "refresh", "matrix", "compare", "random", "case-table"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "action", choices=["add", "refresh", "matrix", "compare", "random", "case-table"]
+    )
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--program")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--save", help="append the cases that differ, as jinja2 has them, to this case file")
+    parser.add_argument(
+        "--save", help="append the cases that differ, as jinja2 has them, to this case file"
+    )
     args = parser.parse_args()
     if args.action == "add":
-        path, = args.paths
+        (path,) = args.paths
         env, cases = environment(), load(path) if os.path.exists(path) else []
         known = {case["template"] for case in cases}
         for template in re.split(r"^=====\n", sys.stdin.read(), flags=re.M):

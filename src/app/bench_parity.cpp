@@ -28,13 +28,13 @@ namespace {
 constexpr const char* kExamples = R"(
 Examples:
   strata bench parity model.gguf
-  strata bench parity model.gguf --cache 25% --cache 96 --policy default --adapt 1 --thread-counts 1,2,4
+  strata bench parity model.gguf --cache 25%,96 --policy default --adapt 1 --thread-counts 1,2
   strata bench parity model.gguf -n 200 --link-speed 1GB --json parity.json
 
-A text of -n tokens is written by the model itself with the cache off and read again with it on, once
-for every combination of the lists: first as a prompt, then in windows of 8, 5, 3 and 2 tokens, then
-token by token. Every logit of every token is compared with the cache off, bit by bit; the exit code
-is 1 if a single bit differs. "off" and "on" are tokens a second of the last part with as many
+A text of -n tokens is written by the model itself with the cache off and read again with it on,
+once for every combination of the lists: first as a prompt, then in windows of 8, 5, 3 and 2 tokens,
+then token by token. Every logit of every token is compared with the cache off, bit by bit; the exit
+code is 1 if a single bit differs. "off" and "on" are tokens a second of the last part with as many
 threads; the accelerator is played by --accelerator-threads more.)";
 
 struct ParityOptions {

@@ -15,11 +15,14 @@ using nlohmann::ordered_json;
 const ordered_json& default_variables() {
   static const ordered_json variables = ordered_json::parse(R"({
     "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi é世🌍"},
-                 {"role": "assistant", "content": "<think>\nx</think>\ny", "tool_calls": [{"id": "c1", "type": "function",
-                  "function": {"name": "f", "arguments": {"a": 1, "b": [true, null, 2.5, "x"]}}}]}],
-    "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object",
-               "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}],
-    "s": "Hello World", "n": 3, "l": [3, 1, 2], "d": {"b": 1, "a": {"c": "x"}}, "add_generation_prompt": true,
+                 {"role": "assistant", "content": "<think>\nx</think>\ny", "tool_calls": [
+                   {"id": "c1", "type": "function",
+                    "function": {"name": "f", "arguments": {"a": 1, "b": [true, null, 2.5, "x"]}}}
+                 ]}],
+    "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters":
+               {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}],
+    "s": "Hello World", "n": 3, "l": [3, 1, 2], "d": {"b": 1, "a": {"c": "x"}},
+    "add_generation_prompt": true,
     "bos_token": "<s>"})");
   return variables;
 }

@@ -240,7 +240,8 @@ TEST(ChatTemplateTest, PassesPartsThrough) {
 // What a template whose calls have this body makes of a call with these arguments.
 std::string call(std::string_view body, const ordered_json& arguments) {
   ordered_json messages = ordered_json::parse(
-      R"([{"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "f"}}]}])");
+      R"([{"role": "assistant",
+           "tool_calls": [{"type": "function", "function": {"name": "f"}}]}])");
   messages[0]["tool_calls"][0]["function"]["arguments"] = arguments;
   return rendered("{% for m in messages if m.tool_calls %}{% for c in m.tool_calls %}" +
                       std::string(body) + "{% endfor %}{% endfor %}",

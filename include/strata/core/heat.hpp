@@ -32,8 +32,9 @@ class Heat {
   // just now. seed_tokens() must follow the last seed() with the same number.
   void seed(std::int32_t layer, std::int32_t expert, float rate, float tokens) noexcept;
   void seed_tokens(float tokens) noexcept;
-  // A profile's order as a prior worth `tokens` tokens. Its list gives no frequencies, so each layer
-  // gets the gently falling ones that routers show, bend / (place + bend) / 4 with bend = experts/8.
+  // A profile's order as a prior worth `tokens` tokens. Its list gives no frequencies, so each
+  // layer gets the gently falling ones that routers show, bend / (place + bend) / 4 with bend =
+  // experts/8.
   void seed(const Profile& profile, float tokens);
 
   // out[expert] = sum over half-lives of mix[scale] * rate[scale][layer][expert], uses per token;
