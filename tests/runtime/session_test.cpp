@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -54,8 +55,8 @@ class SessionTest : public ::testing::Test {
   }
   void expect_logits(const Logits& expected) const {
     ASSERT_EQ(session_->logits().size(), expected.size());
-    EXPECT_EQ(0, std::memcmp(session_->logits().data(), expected.data(),
-                             sizeof(float) * expected.size()));
+    EXPECT_TRUE(
+        std::ranges::equal(std::as_bytes(session_->logits()), std::as_bytes(std::span(expected))));
   }
   // `action` is refused as Error(kUsage) and leaves tokens and logits as they were.
   template <class Action>
