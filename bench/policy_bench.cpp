@@ -9,7 +9,11 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,55 +23,106 @@ namespace {
 constexpr ExpertGeometry kGeometry{48, 512};
 
 const Trace& bench_trace() {
-  static const Trace trace = synthetic_trace({.tokens = 64});
+  static const Trace trace = synthetic_trace({.tokens = 256});
   return trace;
 }
 
-// Observing one token in all layers.
-void token(benchmark::State& state) {
-  const Trace& trace = bench_trace();
-  const auto policy = make_policy({}, kGeometry);
-  std::size_t i = 0;
-  for (auto _ : state) {
+// A policy that observes the trace token by token, over and over.
+struct Observer {
+  explicit Observer(PolicyKind kind) : policy(make_policy({.kind = kind}, kGeometry)) {}
+
+  void token() {
+    const Trace& trace = bench_trace();
     for (std::int32_t layer = 0; layer < kGeometry.layers; ++layer) {
-      policy->observe(trace[i]);
-      i = i + 1 == trace.size() ? 0 : i + 1;
+      policy->observe(trace[next]);
+      next = next + 1 == trace.size() ? 0 : next + 1;
     }
     policy->end_token();
   }
+
+  std::unique_ptr<Policy> policy;
+  std::size_t next = 0;
+};
+
+// What the token path pays: the router's choices of one token in all layers.
+void token(benchmark::State& state) {
+  Observer observer(PolicyKind::kDefault);
+  observer.token();  // makes the trace
+  for (auto _ : state) observer.token();
 }
 BENCHMARK(token)->Unit(benchmark::kMicrosecond);
 
-// A pass over a full cache, each after two tokens (which are not timed); its swaps are made.
-void pass(benchmark::State& state) {
-  const Trace& trace = bench_trace();
-  const auto policy = make_policy({}, kGeometry);
-  AdaptivePass pass(kGeometry);
-  std::vector<ExpertState> states(kGeometry.pairs(), ExpertState::kAbsent);
-  const std::vector<std::int32_t> quota(48, static_cast<std::int32_t>(state.range(0)));
-  std::size_t i = 0;
-  std::int64_t swaps = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    for (int n = 0; n < 2 * kGeometry.layers; ++n) {
-      policy->observe(trace[i]);
-      i = i + 1 == trace.size() ? 0 : i + 1;
-      if (i % 48 == 0) policy->end_token();
-    }
-    state.ResumeTiming();
-    const auto plan = pass.plan(*policy, states, quota, {});
+// Where a pass finds the cache.
+enum Situation {
+  kSteady,   // full and adapted: the engine's way, its swaps are made
+  kFilling,  // empty
+  kChanged,  // full of the coldest experts: everything else is hotter
+};
+
+struct Cache {
+  void make(std::span<const Swap> plan) {
     for (const Swap& swap : plan) {
       states[kGeometry.index(swap.layer, swap.newcomer)] = ExpertState::kResident;
       if (swap.victim < 0) continue;
       states[kGeometry.index(swap.layer, swap.victim)] = ExpertState::kAbsent;
     }
+  }
+  void fill_with_coldest(const Policy& policy, std::int32_t slots) {
+    std::vector<float> scores(static_cast<std::size_t>(kGeometry.experts));
+    std::vector<std::size_t> order(scores.size());
+    for (std::int32_t layer = 0; layer < kGeometry.layers; ++layer) {
+      policy.scores(layer, scores);
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
+      for (std::int32_t i = 0; i < slots; ++i) {
+        states[kGeometry.index(layer, 0) + order[static_cast<std::size_t>(i)]] =
+            ExpertState::kResident;
+      }
+    }
+  }
+
+  std::vector<ExpertState> states =
+      std::vector<ExpertState>(kGeometry.pairs(), ExpertState::kAbsent);
+};
+
+// A pass after every token, which is not timed.
+void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
+  const auto slots = static_cast<std::int32_t>(state.range(0));
+  const std::vector<std::int32_t> quota(static_cast<std::size_t>(kGeometry.layers), slots);
+  Observer observer(kind);
+  AdaptivePass pass(kGeometry);
+  Cache cache;
+  for (int i = 0; i < 512; ++i) {
+    observer.token();
+    if (situation == kSteady) cache.make(pass.plan(*observer.policy, cache.states, quota, {}));
+  }
+  if (situation == kChanged) cache.fill_with_coldest(*observer.policy, slots);
+  std::int64_t swaps = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    observer.token();
+    state.ResumeTiming();
+    const auto plan = pass.plan(*observer.policy, cache.states, quota, {});
+    if (situation == kSteady) cache.make(plan);
     swaps += static_cast<std::int64_t>(plan.size());
   }
   state.counters["swaps"] =
       benchmark::Counter(static_cast<double>(swaps), benchmark::Counter::kAvgIterations);
 }
-BENCHMARK(pass)->Arg(8)->Arg(64)->Arg(128)->Arg(256)->Iterations(1000)->Unit(
-    benchmark::kMicrosecond);
+#define STRATA_PASS(name, kind, situation)                   \
+  BENCHMARK_CAPTURE(pass, name, PolicyKind::kind, situation) \
+      ->Arg(8)                                               \
+      ->Arg(64)                                              \
+      ->Arg(128)                                             \
+      ->Arg(256)                                             \
+      ->Arg(504)                                             \
+      ->Unit(benchmark::kMicrosecond)
+STRATA_PASS(steady, kDefault, kSteady);
+STRATA_PASS(filling, kDefault, kFilling);
+STRATA_PASS(changed, kDefault, kChanged);
+STRATA_PASS(lru_steady, kLru, kSteady);
+STRATA_PASS(lru_changed, kLru, kChanged);
 
 PolicyOptions lfu(float half_life) { return {.kind = PolicyKind::kLfu, .half_life = half_life}; }
 

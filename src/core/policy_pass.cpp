@@ -5,6 +5,58 @@
 #include <limits>
 
 namespace strata::core {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+using Keyed = AdaptivePass::Keyed;
+
+// Free slots first, then the largest gains; of equal ones the lower layer's and expert's.
+bool better(const Swap& a, const Swap& b) {
+  const bool free_a = a.victim < 0;
+  const bool free_b = b.victim < 0;
+  if (free_a != free_b) return free_a;
+  if (a.gain != b.gain) return a.gain > b.gain;
+  return a.layer != b.layer ? a.layer < b.layer : a.newcomer < b.newcomer;
+}
+
+bool hotter(const Keyed& a, const Keyed& b) {
+  return a.key != b.key ? a.key > b.key : a.expert < b.expert;
+}
+
+// Keeps the `most` highest keys in no order, and returns the lowest of them.
+float keep_highest(std::vector<Keyed>& all, std::size_t most) {
+  const auto last = all.begin() + static_cast<std::ptrdiff_t>(most) - 1;
+  std::nth_element(all.begin(), last, all.end(), hotter);
+  all.resize(most);
+  return all.back().key;
+}
+
+// The experts in `wanted` state with the `most` highest keys above `bar`, highest first. Chosen
+// without a branch, which random states would have mispredicted at every second expert; now and
+// then the bar is raised to what can still be among the highest.
+template <class Key>
+void gather(std::vector<Keyed>& out, std::span<const ExpertState> states, ExpertState wanted,
+            std::size_t most, float bar, const Key& key) {
+  constexpr std::size_t kStretch = 64;
+  std::size_t count = 0;
+  for (std::size_t first = 0; first < states.size(); first += kStretch) {
+    const std::size_t end = std::min(first + kStretch, states.size());
+    out.resize(count + end - first);
+    for (std::size_t e = first; e < end; ++e) {
+      out[count] = {key(e), static_cast<std::int32_t>(e)};
+      count += static_cast<std::size_t>((out[count].key > bar) & (states[e] == wanted));
+    }
+    out.resize(count);
+    if (count < most + kStretch) continue;
+    bar = keep_highest(out, most);
+    count = most;
+  }
+  if (count > most) keep_highest(out, most);
+  std::sort(out.begin(), out.end(), hotter);
+}
+
+}  // namespace
 
 AdaptivePass::AdaptivePass(ExpertGeometry geometry)
     : geometry_(geometry), scores_(static_cast<std::size_t>(geometry.experts)) {
@@ -19,78 +71,65 @@ std::span<const Swap> AdaptivePass::plan(const Policy& policy, std::span<const E
   assert(states.size() == geometry_.pairs());
   assert(quota.size() == static_cast<std::size_t>(geometry_.layers));
   swaps_.clear();
-  if (policy.admission() == Admission::kNever) return {};
-  float margin = 0;
-  if (policy.scores_are_rates()) margin = static_cast<float>(options.swap_cost / options.horizon);
-  // A victim without a use has the rate 0, whatever marks it as never used.
-  const float worthless = policy.scores_are_rates() ? 0 : kNeverUsed;
-  if (policy.admission() == Admission::kFreeSlots) margin = std::numeric_limits<float>::infinity();
+  if (policy.admission() == Admission::kNever || options.max_swaps <= 0) return {};
+  const bool rates = policy.scores_are_rates();
+  Bar bar{.most = static_cast<std::size_t>(options.max_swaps),
+          .margin = rates ? static_cast<float>(options.swap_cost / options.horizon) : 0,
+          // A victim without a use has the rate 0, whatever marks it as never used.
+          .worthless = rates ? 0 : kNeverUsed,
+          .free_gain = kNeverUsed,
+          .swap_gain = kNeverUsed};
+  if (policy.admission() == Admission::kFreeSlots) bar.margin = kInfinity;
   for (std::int32_t layer = 0; layer < geometry_.layers; ++layer) {
     const std::int32_t slots = quota[static_cast<std::size_t>(layer)];
     if (slots <= 0) continue;
     policy.scores(layer, scores_);
-    plan_layer(layer, states.subspan(geometry_.index(layer, 0), scores_.size()), slots, margin,
-               worthless);
-  }
-  const auto better = [](const Swap& a, const Swap& b) {
-    const bool free_a = a.victim < 0;
-    const bool free_b = b.victim < 0;
-    if (free_a != free_b) return free_a;
-    if (a.gain != b.gain) return a.gain > b.gain;
-    return a.layer != b.layer ? a.layer < b.layer : a.newcomer < b.newcomer;
-  };
-  const auto most = static_cast<std::size_t>(std::max(options.max_swaps, 0));
-  if (swaps_.size() > most) {
-    std::nth_element(swaps_.begin(), swaps_.begin() + static_cast<std::ptrdiff_t>(most),
-                     swaps_.end(), better);
-    swaps_.resize(most);
+    plan_layer(layer, states.subspan(geometry_.index(layer, 0), scores_.size()), slots, bar);
+    drop_what_cannot_make_it(bar);
   }
   std::sort(swaps_.begin(), swaps_.end(), better);
   return swaps_;
 }
 
+// Keeps the best swaps so far. The worst of them is what later layers must beat, which spares them
+// most of the sorting.
+void AdaptivePass::drop_what_cannot_make_it(Bar& bar) {
+  if (swaps_.size() < bar.most) return;
+  std::nth_element(swaps_.begin(), swaps_.begin() + static_cast<std::ptrdiff_t>(bar.most) - 1,
+                   swaps_.end(), better);
+  swaps_.resize(bar.most);
+  const Swap& worst = swaps_.back();
+  (worst.victim < 0 ? bar.free_gain : bar.swap_gain) = worst.gain;
+  if (worst.victim < 0) bar.swap_gain = kInfinity;
+}
+
 void AdaptivePass::plan_layer(std::int32_t layer, std::span<const ExpertState> states,
-                              std::int32_t quota, float margin, float worthless) {
-  // First the extremes alone: most passes change few layers.
+                              std::int32_t quota, const Bar& bar) {
+  // A slot of the coldest resident, or a free one, is what a newcomer needs least to have.
   std::int32_t taken = 0;
-  float coldest = std::numeric_limits<float>::infinity();
+  float coldest = kInfinity;
   for (std::size_t e = 0; e < states.size(); ++e) {
-    if (states[e] == ExpertState::kAbsent) continue;
-    ++taken;
-    if (states[e] == ExpertState::kResident)
-      coldest = std::min(coldest, std::max(scores_[e], worthless));
+    taken += states[e] == ExpertState::kAbsent ? 0 : 1;
+    const float score = std::max(scores_[e], bar.worthless);
+    coldest = std::min(coldest, states[e] == ExpertState::kResident ? score : kInfinity);
   }
-  const std::int32_t free = std::max(quota - taken, 0);
-  const float enough = free > 0 ? kNeverUsed : coldest + margin;
-  candidates_.clear();
-  float hottest = kNeverUsed;
-  for (std::size_t e = 0; e < states.size(); ++e) {
-    if (scores_[e] <= enough || states[e] != ExpertState::kAbsent) continue;
-    candidates_.push_back({scores_[e], static_cast<std::int32_t>(e)});
-    hottest = std::max(hottest, scores_[e]);
-  }
-  if (candidates_.empty()) return;
-  residents_.clear();
-  for (std::size_t e = 0; e < states.size(); ++e) {
-    const float score = std::max(scores_[e], worthless);
-    if (states[e] != ExpertState::kResident || score + margin >= hottest) continue;
-    residents_.push_back({score, static_cast<std::int32_t>(e)});
-  }
-  const auto lower_id = [](const Scored& a, const Scored& b) { return a.expert < b.expert; };
-  std::sort(candidates_.begin(), candidates_.end(), [&](const Scored& a, const Scored& b) {
-    return a.score != b.score ? a.score > b.score : lower_id(a, b);
-  });
-  std::sort(residents_.begin(), residents_.end(), [&](const Scored& a, const Scored& b) {
-    return a.score != b.score ? a.score < b.score : lower_id(a, b);
-  });
+  const auto free = static_cast<std::size_t>(std::max(quota - taken, 0));
+  const float least_gain = std::max(bar.margin, bar.swap_gain);
+  gather(candidates_, states, ExpertState::kAbsent, bar.most,
+         free > 0 ? bar.free_gain : coldest + least_gain,
+         [&](std::size_t e) { return scores_[e]; });
   std::size_t next = 0;
-  for (; next < candidates_.size() && next < static_cast<std::size_t>(free); ++next) {
-    swaps_.push_back({layer, candidates_[next].expert, -1, candidates_[next].score});
+  for (; next < candidates_.size() && next < free; ++next) {
+    swaps_.push_back({layer, candidates_[next].expert, -1, candidates_[next].key});
   }
-  for (std::size_t i = 0; i < residents_.size() && next < candidates_.size(); ++i, ++next) {
-    const float gain = candidates_[next].score - residents_[i].score;
-    if (!(gain > margin)) break;
-    swaps_.push_back({layer, candidates_[next].expert, residents_[i].expert, gain});
+  if (next == candidates_.size() || least_gain == kInfinity) return;
+  gather(residents_, states, ExpertState::kResident, candidates_.size() - next,
+         least_gain - candidates_[next].key,
+         [&](std::size_t e) { return -std::max(scores_[e], bar.worthless); });
+  for (const Keyed& victim : residents_) {
+    const float gain = candidates_[next].key + victim.key;
+    if (!(gain > bar.margin)) break;
+    swaps_.push_back({layer, candidates_[next++].expert, victim.expert, gain});
   }
 }
 

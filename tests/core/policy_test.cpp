@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -233,6 +234,91 @@ TEST_F(PassTest, FillAndNeverPoliciesReplaceNothing) {
     EXPECT_THAT(plan({1, 0}), ElementsAre()) << policy_name(kind);
     EXPECT_EQ(plan({2, 0}).size(), kind == PolicyKind::kFill ? 1U : 0U);
   }
+}
+
+// The plan by its definition: each layer's pairs, hottest with coldest, then the best of all
+// layers.
+std::vector<Swap> plan_by_definition(const Policy& policy, ExpertGeometry geometry,
+                                     std::span<const ExpertState> states,
+                                     std::span<const std::int32_t> quota,
+                                     const PassOptions& options) {
+  const bool rates = policy.scores_are_rates();
+  const auto margin = rates ? static_cast<float>(options.swap_cost / options.horizon) : 0.0F;
+  std::vector<Swap> all;
+  for (std::int32_t layer = 0; layer < geometry.layers; ++layer) {
+    if (quota[static_cast<std::size_t>(layer)] == 0) continue;
+    const std::vector<float> score = scores(policy, layer, geometry.experts);
+    std::vector<std::pair<float, std::int32_t>> coming;  // minus the score, so that sorting works
+    std::vector<std::pair<float, std::int32_t>> going;
+    std::int32_t free = quota[static_cast<std::size_t>(layer)];
+    for (std::int32_t e = 0; e < geometry.experts; ++e) {
+      const ExpertState state = states[geometry.index(layer, e)];
+      const float s = score[static_cast<std::size_t>(e)];
+      if (state == ExpertState::kAbsent && s > kNeverUsed) coming.emplace_back(-s, e);
+      if (state == ExpertState::kResident) going.emplace_back(rates ? std::max(s, 0.0F) : s, e);
+      if (state != ExpertState::kAbsent) --free;
+    }
+    std::sort(coming.begin(), coming.end());
+    std::sort(going.begin(), going.end());
+    std::size_t victim = 0;
+    for (const auto& [minus, e] : coming) {
+      if (free-- > 0) {
+        all.push_back({layer, e, -1, -minus});
+      } else if (victim < going.size() && -minus - going[victim].first > margin) {
+        all.push_back({layer, e, going[victim].second, -minus - going[victim].first});
+        ++victim;
+      } else {
+        break;
+      }
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Swap& a, const Swap& b) {
+    if ((a.victim < 0) != (b.victim < 0)) return a.victim < 0;
+    return a.gain != b.gain ? a.gain > b.gain
+                            : std::tie(a.layer, a.newcomer) < std::tie(b.layer, b.newcomer);
+  });
+  all.resize(std::min(all.size(), static_cast<std::size_t>(options.max_swaps)));
+  return all;
+}
+
+// With layers long enough for all of the shortcuts, and few and many swaps allowed.
+TEST(Pass, IsWhatItsDefinitionSays) {
+  std::mt19937 random(5);
+  const ExpertGeometry geometry{6, 300};
+  AdaptivePass pass(geometry);
+  std::size_t made = 0;
+  for (int round = 0; round < 90; ++round) {
+    const PolicyKind kinds[] = {PolicyKind::kDefault, PolicyKind::kLru, PolicyKind::kLfu};
+    const auto policy = make_policy({.kind = kinds[round % 3]}, geometry);
+    for (int i = 0; i < 100; ++i) {
+      for (std::int32_t layer = 0; layer < geometry.layers; ++layer) {
+        const auto e = static_cast<std::int32_t>(random() % 290);
+        use(*policy, layer, {e, e + 3, e + 9});
+      }
+      policy->end_token();
+    }
+    // Mostly absent, mostly resident, or even.
+    std::vector<ExpertState> states;
+    const std::vector<double> weights[] = {{8, 1, 1}, {1, 1, 8}, {1, 1, 1}};
+    std::discrete_distribution<int> state(weights[round % 9 / 3].begin(),
+                                          weights[round % 9 / 3].end());
+    for (std::size_t i = 0; i < geometry.pairs(); ++i) {
+      states.push_back(static_cast<ExpertState>(state(random)));
+    }
+    const std::vector<std::int32_t> quota = {0, 4, 60, 100, 250, 300};
+    const PassOptions options{.max_swaps = 1 << (random() % 12)};
+    const auto expected = plan_by_definition(*policy, geometry, states, quota, options);
+    const auto plan = pass.plan(*policy, states, quota, options);
+    ASSERT_EQ(plan.size(), expected.size()) << "round " << round;
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      EXPECT_EQ(plan[i].layer, expected[i].layer);
+      EXPECT_EQ(plan[i].newcomer, expected[i].newcomer);
+      EXPECT_EQ(plan[i].victim, expected[i].victim);
+      EXPECT_EQ(plan[i].gain, expected[i].gain);
+    }
+    made += plan.size();
+  }
+  EXPECT_GT(made, 5000U);
 }
 
 // Whatever the states, a plan can be carried out.

@@ -60,19 +60,31 @@ class AdaptivePass {
                                            std::span<const std::int32_t> quota,
                                            const PassOptions& options);
 
- private:
-  struct Scored {
-    float score;
+  // An expert by how much it should come in or go: its score, or minus its score.
+  struct Keyed {
+    float key;
     std::int32_t expert;
   };
 
+ private:
+  // What a layer's swaps must beat, and how many there can be.
+  struct Bar {
+    std::size_t most;  // swaps of the pass
+    float margin;      // that a newcomer's score must be above its victim's
+    float worthless;   // what a score is at least as a victim's
+    // Gains that still make it, once there are `most` swaps: more than these.
+    float free_gain;  // into a free slot
+    float swap_gain;  // in a victim's place
+  };
+
   void plan_layer(std::int32_t layer, std::span<const ExpertState> states, std::int32_t quota,
-                  float margin, float worthless);
+                  const Bar& bar);
+  void drop_what_cannot_make_it(Bar& bar);
 
   ExpertGeometry geometry_;
-  std::vector<float> scores_;       // [experts]
-  std::vector<Scored> candidates_;  // of a layer
-  std::vector<Scored> residents_;
+  std::vector<float> scores_;      // [experts]
+  std::vector<Keyed> candidates_;  // of a layer, hottest first
+  std::vector<Keyed> residents_;   // coldest first
   std::vector<Swap> swaps_;
 };
 
