@@ -1,6 +1,7 @@
 // strata bench: tokens a second for prompts and single tokens, and what share of the memory's
 // bandwidth that is. docs/benchmarks.md has the method.
 #include "src/app/bench_parity.hpp"
+#include "src/app/cache_report.hpp"
 #include "src/app/command.hpp"
 #include "src/app/engine_options.hpp"
 #include "src/app/report.hpp"
@@ -148,6 +149,7 @@ nlohmann::ordered_json to_json(const BenchOptions& options, const Engine& engine
           {"gb_per_s", test.total.bytes_per_second() / 1e9},
           {"share_of_peak", test.total.bytes_per_second() / machine.peak()},
           {"parts", parts_json(test.total)},
+          {"cache", cache_json(engine)},
           {"load_seconds", report.seconds},
           {"device", report.device},
           {"cpu", machine.cpu},
@@ -176,7 +178,11 @@ void print_table(Console& console, const std::vector<Test>& tests, const Machine
 
 void publish(const BenchOptions& options, Console& console, const Engine& engine,
              const std::vector<Test>& tests, const Machine& machine) {
-  if (options.json != "-") print_table(console, tests, machine);
+  if (options.json != "-") {
+    print_table(console, tests, machine);
+    if (const std::string cache = cache_summary(engine); !cache.empty())
+      console.out.print("\n{}\n", cache);
+  }
   if (options.json.empty()) return;
   console.out.flush();  // the table is safe whatever becomes of the file
   nlohmann::ordered_json json = nlohmann::ordered_json::array();

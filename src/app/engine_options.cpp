@@ -55,6 +55,10 @@ void EngineFlags::add(CLI::App& app, Context context) {
       ->capture_default_str()
       ->group(group);
   app.add_flag("--no-pin", no_pin_, "leave threads free to move between cores")->group(group);
+  app.add_option("--experts-on-disk", expert_folder_,
+                 "keep the experts in a file in this folder, not in RAM: for models larger than it")
+      ->type_name("DIR")
+      ->group(group);
   app.add_option("--dump-routing", dump_routing_,
                  "write which experts every token uses, as a trace")
       ->type_name("FILE")
@@ -75,6 +79,7 @@ EngineOptions EngineFlags::options() const {
   options.isa = parse_isa(isa_);  // empty: none asked for
   if (activations_ == "f32") options.activations = device::Activations::kF32;
   options.cache = cache_.options();
+  options.expert_folder = expert_folder_;
   options.dump_routing = dump_routing_;
   options.audit = audit_;
   options.build = fmt::format("{} {}", version(), commit());

@@ -34,7 +34,7 @@ class EngineFlags {
   std::string isa_, kv_;
   std::string activations_ = "int8";
   bool no_pin_ = false;
-  std::string dump_routing_, audit_;
+  std::string expert_folder_, dump_routing_, audit_;
   CacheFlags cache_;
 };
 

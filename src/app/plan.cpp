@@ -32,6 +32,7 @@ struct PlanOptions {
   int context = 0;
   int window = 512;
   std::int64_t reserve_mib = static_cast<std::int64_t>(kDefaultReserveBytes >> 20);
+  bool on_disk = false;
   bool json = false;
 };
 
@@ -74,6 +75,7 @@ core::PlanInput input_of(const PlanOptions& options) {
   core::PlanInput in = runtime::plan_input(h, tensors, {context, options.window, kv}, cache);
   in.accelerator = gpu ? core::AcceleratorKind::kGpu : runtime::accelerator_of(cache);
   if (gpu) in.accelerator_bytes = core::parse_size(options.vram);
+  in.experts_on_disk = options.on_disk;
   in.ram_bytes = options.ram.empty() ? available_memory_bytes() : core::parse_size(options.ram);
   return in;
 }
@@ -126,6 +128,7 @@ Command add_plan(CLI::App& program) {
                   "experts on the accelerator; by default auto with --vram, else 0")
       ->type_name("N|SIZE|auto")
       ->group(what);
+  app->add_flag("--experts-on-disk", o->on_disk, "the experts in a file, not in RAM")->group(what);
   app->add_flag("--json", o->json, "print the plan as JSON, sizes in bytes")->group(what);
   return {app, [o](Console& console) { return run(*o, console); }};
 }

@@ -90,10 +90,12 @@ std::string start_report(const Engine& engine) {
       "device   {}\n"
       "isa      {}\n"
       "threads  {} on {} core{}\n"
-      "memory   experts {}, dense {}, KV cache {} for each of {} positions{}{}",
+      "memory   experts {}{}, dense {}, KV cache {} for each of {} positions{}{}",
       h.name, h.arch->name, h.layers, h.experts, h.experts_used, format_seconds(report.seconds),
       report.device, describe_isa(report), report.threads, report.physical_cores,
       report.physical_cores == 1 ? "" : "s", format_bytes(static_cast<double>(report.expert_bytes)),
+      report.expert_folder.empty() ? ""
+                                   : fmt::format(" on disk in {}", report.expert_folder.string()),
       format_bytes(static_cast<double>(report.dense_bytes)),
       format_bytes(static_cast<double>(report.kv_bytes_per_position)), report.context,
       cache.empty() ? "" : "\n", cache);

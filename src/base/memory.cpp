@@ -4,6 +4,7 @@
 #include "strata/base/error.hpp"
 #include "strata/base/thread_pool.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -66,6 +68,31 @@ Buffer::Buffer(std::size_t size) {
   size_ = size;
   // Advice: a kernel without huge pages refuses it, and the buffer is as good, only slower.
   if (huge) ::madvise(data_, mapped_, MADV_HUGEPAGE);
+}
+
+Buffer Buffer::in_file(const std::filesystem::path& folder, std::size_t size) {
+  Buffer buffer;
+  if (size == 0) return buffer;
+  std::string name = (folder / "strata-XXXXXX").string();
+  const int fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) {
+    fail(ErrorKind::kIo, "{}: cannot make a file there: {}", folder.string(), std::strerror(errno));
+  }
+  ::unlink(name.c_str());
+  // Reserves the blocks now: a full disk would end the program at a later write.
+  const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(size));
+  void* const map =
+      error != 0 ? MAP_FAILED : ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int reason = error != 0 ? error : errno;
+  ::close(fd);
+  if (map == MAP_FAILED) {
+    fail(ErrorKind::kResource, "{}: cannot have a file of {:.1f} MiB there: {}", folder.string(),
+         static_cast<double>(size) / static_cast<double>(kMiB), std::strerror(reason));
+  }
+  buffer.data_ = static_cast<std::byte*>(map);
+  buffer.size_ = size;
+  buffer.mapped_ = (size + kPage - 1) / kPage * kPage;
+  return buffer;
 }
 
 Buffer::Buffer(Buffer&& other) noexcept

@@ -38,14 +38,16 @@ void pack_expert(const gguf::File& file, const model::LayerTensors& t,
 }  // namespace
 
 ExpertStore ExpertStore::load(const gguf::File& file, const model::ModelTensors& tensors,
-                              const model::HParams& h, ThreadPool& pool, const Progress& progress) {
+                              const model::HParams& h, ThreadPool& pool, const Progress& progress,
+                              const std::filesystem::path& folder) {
   ExpertStore store;
   for (int layer = 0; layer < h.layers; ++layer) {
     const model::LayerTensors& t = tensors.layers[index(layer)];
     const quant::ExpertLayout layout{t.gate->type, t.up->type, t.down->type, h.embd,
                                      h.expert_hidden};
     const std::size_t stride = (layout.bytes() + kAlign - 1) / kAlign * kAlign;
-    Buffer blobs(stride * static_cast<std::size_t>(h.experts));
+    const std::size_t bytes = stride * static_cast<std::size_t>(h.experts);
+    Buffer blobs = folder.empty() ? Buffer(bytes) : Buffer::in_file(folder, bytes);
     pool.parallel_for(static_cast<std::size_t>(h.experts), [&](std::size_t e, int) {
       pack_expert(file, t, layout, static_cast<std::int64_t>(e), blobs.data() + stride * e);
     });

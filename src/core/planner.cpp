@@ -167,7 +167,7 @@ Plan make_plan(const PlanInput& in) {
       {fmt::format("keys and values, {} positions", in.context),
        in.kv_bytes_per_position * static_cast<std::uint64_t>(in.context)},
       {"activations", in.activation_bytes}};
-  plan.ram = {{"experts", all_expert_bytes(in)}};
+  if (!in.experts_on_disk) plan.ram.push_back({"experts", all_expert_bytes(in)});
   std::vector<PlanLine>& home = gpu ? plan.accelerator : plan.ram;
   home.insert(home.end(), compute.begin(), compute.end());
   if (in.accelerator != AcceleratorKind::kNone) {
@@ -186,7 +186,10 @@ Plan make_plan(const PlanInput& in) {
   if (!accelerator_fits) advise_accelerator(in, fixed, plan);
   if (!ram_fits) {
     plan.advice.emplace_back(
-        "close other programs, or take a file with fewer bits a weight: experts live in RAM");
+        "a file with fewer bits a weight, or with other programs closed: experts live in RAM");
+    if (!in.experts_on_disk) {
+      plan.advice.emplace_back("--experts-on-disk DIR   keeps the experts in a file there, slower");
+    }
   }
   return plan;
 }

@@ -44,6 +44,7 @@ core::Plan make_plan(const EngineOptions& options, const gguf::File& file,
   in.accelerator = runtime::accelerator_of(options.cache);
   in.accelerator_bytes = options.cache.accelerator_limit;
   in.ram_bytes = available_memory_bytes();
+  in.experts_on_disk = !options.expert_folder.empty();
   core::Plan plan = core::make_plan(in);
   if (!plan.fits) {
     fail(ErrorKind::kResource, "{}: does not fit the memory that is available\n{}",
@@ -105,8 +106,9 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   if (!options.audit.empty()) runtime::AuditLog::check(options.audit);
   engine->pool_ = std::make_unique<ThreadPool>(pool);
   engine->device_ = std::make_unique<device::CpuDevice>(*engine->pool_, device);
-  engine->model_ = std::make_unique<runtime::Model>(runtime::load_model(
-      file, report.context, *engine->device_, *engine->pool_, options.progress));
+  engine->model_ = std::make_unique<runtime::Model>(
+      runtime::load_model(file, report.context, *engine->device_, *engine->pool_, options.progress,
+                          options.expert_folder));
   engine->tokenizer_ = std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(file));
   engine->chat_template_ = std::string(file.get_string("tokenizer.chat_template").value_or(""));
   const int window = std::min(options.window, report.context);
@@ -119,6 +121,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   report.device = engine->device_->description();
   report.dense_bytes = engine->model_->dense_bytes();
   report.expert_bytes = engine->model_->experts.total_bytes();
+  report.expert_folder = options.expert_folder;
   report.kv_bytes_per_position =
       runtime::SequenceState(*engine->model_, *engine->device_, 16, engine->kv_)
           .bytes_per_position();

@@ -91,7 +91,7 @@ std::size_t Model::dense_bytes() const noexcept {
 }
 
 Model load_model(const gguf::File& file, int context, device::Device& device, ThreadPool& pool,
-                 const core::Progress& progress) {
+                 const core::Progress& progress, const std::filesystem::path& expert_folder) {
   Model m;
   m.h = model::read_hparams(file);
   const model::ModelTensors t = model::bind_tensors(file, m.h);
@@ -109,7 +109,7 @@ Model load_model(const gguf::File& file, int context, device::Device& device, Th
                         router});
     if (progress) progress("dense", static_cast<double>(m.layers.size()) / m.h.layers);
   }
-  m.experts = core::ExpertStore::load(file, t, m.h, pool, progress);
+  m.experts = core::ExpertStore::load(file, t, m.h, pool, progress, expert_folder);
   return m;
 }
 

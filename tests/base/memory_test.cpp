@@ -82,6 +82,31 @@ TEST(Buffer, UntouchedPagesCostNothing) {
   EXPECT_LT(process_pages(2), before + 2048);
 }
 
+TEST(Buffer, InAFileIsMemoryToo) {
+  const std::filesystem::path folder = testing::TempDir();
+  Buffer buffer = Buffer::in_file(folder, 3 * kMiB + 5);
+  ASSERT_EQ(buffer.size(), 3 * kMiB + 5);
+  for (const std::byte b : buffer.bytes()) ASSERT_EQ(b, std::byte{0});
+  std::ranges::fill(buffer.bytes(), std::byte{7});
+  const Buffer moved = std::move(buffer);
+  EXPECT_EQ(moved.data()[moved.size() - 1], std::byte{7});
+  EXPECT_EQ(Buffer::in_file(folder, 0).size(), 0U);
+}
+
+TEST(Buffer, InAFileIsRefusedWithoutAFolderOrRoom) {
+  const auto refused = [](const std::filesystem::path& folder, std::size_t size, ErrorKind kind) {
+    try {
+      (void)Buffer::in_file(folder, size);
+      ADD_FAILURE() << "granted " << size << " in " << folder;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      EXPECT_NE(std::string(error.what()).find(folder.string()), std::string::npos);
+    }
+  };
+  refused("/no/such/folder", 100, ErrorKind::kIo);
+  refused(testing::TempDir(), std::size_t{1} << 60, ErrorKind::kResource);
+}
+
 void expect_refused(std::size_t size, const std::string& part) {
   try {
     const Buffer buffer(size);

@@ -77,6 +77,35 @@ TEST(PlannerTest, TooLittleRamIsSaid) {
   const Plan plan = make_plan(in);
   EXPECT_FALSE(plan.fits);
   EXPECT_NE(format_plan(in, plan).find("RAM needs"), std::string::npos);
+  EXPECT_NE(format_plan(in, plan).find("--experts-on-disk"), std::string::npos);
+  in.experts_on_disk = true;
+  EXPECT_TRUE(make_plan(in).fits);
+}
+
+TEST(PlannerTest, AStandInsArenaIsRamToo) {
+  PlanInput in = model_30b();
+  in.accelerator = AcceleratorKind::kStandIn;
+  in.accelerator_bytes = 0;
+  in.ram_bytes = 20 * kGiB;
+  Plan plan = make_plan(in);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_GT(plan.cache_bytes, 0U);
+  EXPECT_LE(plan.ram_needed, in.ram_bytes);
+  in.cache = {CacheRequest::Kind::kBytes, 4 * kGiB};
+  plan = make_plan(in);
+  EXPECT_FALSE(plan.fits);
+  EXPECT_NE(format_plan(in, plan).find("try --expert-cache auto"), std::string::npos);
+}
+
+TEST(PlannerTest, WithoutAnAcceleratorAllIsInRam) {
+  PlanInput in = model_30b();
+  in.accelerator = AcceleratorKind::kNone;
+  in.cache = {};
+  const Plan plan = make_plan(in);
+  EXPECT_TRUE(plan.fits);
+  EXPECT_TRUE(plan.accelerator.empty());
+  EXPECT_EQ(plan.ram_needed, 48ull * 128 * 2800000 + in.dense_bytes + in.activation_bytes +
+                                 in.kv_bytes_per_position * 16384);
 }
 
 TEST(PlannerTest, SlotsAreCountedInTheAverageSize) {

@@ -162,6 +162,18 @@ TEST_F(CachingTest, ATraceHoldsEveryTokenOfEveryLayerAndChangesNothing) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"tiny.gguf"});
 }
 
+TEST_F(CachingTest, ExpertsOnDiskGiveTheSameBits) {
+  const std::vector<float> expected = read(*Engine::load(options_));
+  options_.expert_folder = folder_.path();
+  use_cache(12);
+  const std::unique_ptr<Engine> engine = Engine::load(options_);
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"tiny.gguf"}) << "the file has no name";
+  const std::vector<float> logits = read(*engine);
+  EXPECT_EQ(std::memcmp(logits.data(), expected.data(), sizeof(float) * logits.size()), 0);
+  options_.expert_folder = folder_ / "none";
+  EXPECT_TRUE(fails_with(ErrorKind::kIo, {"none"}, [this] { (void)Engine::load(options_); }));
+}
+
 TEST_F(CachingTest, FilesThatCannotBeWrittenAreToldBeforeLoading) {
   const auto load = [this] { (void)Engine::load(options_); };
   options_.dump_routing = folder_ / "no" / "routing.trace";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <span>
 
 namespace strata {
@@ -16,6 +17,10 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t size);  // 0: an empty buffer
+  // In a file without a name in `folder`, gone with the buffer: for what is larger than memory.
+  // The system writes pages out and reads them back as it needs room. Error(kIo) when no file can
+  // be made there, Error(kResource) when the disk has less than `size` bytes left.
+  [[nodiscard]] static Buffer in_file(const std::filesystem::path& folder, std::size_t size);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();

@@ -1,4 +1,5 @@
-// All routed experts of a model as packed blobs in owned memory: the tier that has everything.
+// All routed experts of a model as packed blobs: the tier that has everything. They lie in owned
+// memory, or for models larger than that in a file that the system pages.
 #pragma once
 
 #include "strata/base/memory.hpp"
@@ -8,6 +9,7 @@
 #include "strata/quant/expert_blob.hpp"
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -20,10 +22,12 @@ using Progress = std::function<void(std::string_view stage, double fraction)>;
 class ExpertStore {
  public:
   // Packs the experts of every layer in parallel. Pages of the file are released as soon as they
-  // are packed, so that memory grows by the blobs alone. Error(kResource) when memory is refused.
+  // are packed, so that memory grows by the blobs alone. `folder`: where given, the blobs lie in a
+  // nameless file there. Error(kResource) when memory or disk is refused.
   [[nodiscard]] static ExpertStore load(const gguf::File& file, const model::ModelTensors& tensors,
                                         const model::HParams& h, ThreadPool& pool,
-                                        const Progress& progress);
+                                        const Progress& progress,
+                                        const std::filesystem::path& folder = {});
 
   [[nodiscard]] const quant::ExpertLayout& layout(int layer) const noexcept {
     return layouts_[index(layer)];

@@ -44,6 +44,7 @@ struct PlanInput {
   std::uint64_t staging_bytes = 0;        // copies and the hand-over
   std::vector<std::uint64_t> slot_bytes;  // of one expert, by layer
   int experts = 0;                        // of a layer
+  bool experts_on_disk = false;           // in a file that is paged, so that RAM need not hold them
   CacheRequest cache;
 };
 

@@ -41,11 +41,12 @@ struct EngineOptions {
   device::Activations activations = device::Activations::kInt8;
   std::optional<device::KvType> kv;  // unset: f16, or f32 beside f32 activations
   bool pin_threads = true;
-  CacheOptions cache;                  // experts on an accelerator; off unless a size is asked for
-  std::filesystem::path dump_routing;  // a trace of every token's routing goes there
-  std::filesystem::path audit;         // JSON lines are appended there
-  std::string build;                   // what the audit log calls this program's version
-  core::Progress progress;             // called while loading, from the loading thread
+  std::filesystem::path expert_folder;  // experts in a file there, not in RAM
+  CacheOptions cache;                   // experts on an accelerator; off unless a size is asked for
+  std::filesystem::path dump_routing;   // a trace of every token's routing goes there
+  std::filesystem::path audit;          // JSON lines are appended there
+  std::string build;                    // what the audit log calls this program's version
+  core::Progress progress;              // called while loading, from the loading thread
 };
 inline constexpr int kDefaultContext = 4096;
 
@@ -59,6 +60,7 @@ struct LoadReport {
   int context = 0;
   std::size_t dense_bytes = 0;
   std::size_t expert_bytes = 0;
+  std::filesystem::path expert_folder;  // of the file they lie in; empty: they are in RAM
   std::size_t kv_bytes_per_position = 0;
   double seconds = 0;
 };

@@ -6,6 +6,7 @@
 #include "strata/gguf/file.hpp"
 #include "strata/model/hparams.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -40,8 +41,9 @@ struct Model {
 };
 
 // Error(kInput) for a file we cannot run, Error(kResource) when memory is short. Nothing of the
-// file is needed after.
+// file is needed after. `expert_folder`: see core::ExpertStore::load.
 [[nodiscard]] Model load_model(const gguf::File& file, int context, device::Device& device,
-                               ThreadPool& pool, const core::Progress& progress);
+                               ThreadPool& pool, const core::Progress& progress,
+                               const std::filesystem::path& expert_folder = {});
 
 }  // namespace strata::runtime
