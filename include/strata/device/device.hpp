@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -101,6 +102,17 @@ class Device {
   virtual ~Device() = default;
   [[nodiscard]] virtual std::string description() const = 0;
 
+  // Whether the CPU can use this device's memory through the pointers it gives. Where it cannot,
+  // what the host needs to see goes through the two copies below.
+  [[nodiscard]] virtual bool is_host_memory() const noexcept { return true; }
+  // In order with the calls: `to` holds the bytes on return; `from` may be reused on return.
+  virtual void copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
+  virtual void copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
+
   // Zeroed.
   [[nodiscard]] virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
   // Takes packed weights from host memory to where the device computes with them.
@@ -121,9 +133,10 @@ class Device {
   virtual void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
                          Rows out) = 0;
   // The `used` most probable experts of each row, ties to the lower id, in falling order. ids,
-  // weights: [tokens][used].
+  // weights: [tokens][used], in this device's memory.
   virtual void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) = 0;
-  // Unweighted expert outputs: parts row work.rows[i] = expert(x row work.tokens[i]).
+  // Unweighted expert outputs: parts row work.rows[i] = expert(x row work.tokens[i]). The lists of
+  // `work` are in host memory; they may be reused once the device has been synchronised.
   virtual void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
                        Rows parts) = 0;
   // x[t] += sum over ranks r, in order, of weights[t][r] * parts[t * ranks + r].
