@@ -2,6 +2,7 @@
 
 #include "strata/base/clock.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <exception>
 
@@ -34,6 +35,47 @@ TierCounts ExpertTiers::total() const noexcept {
 
 ExpertTiers::ExpertTiers(const ExpertStore& store, device::Device& pool, int layers, int experts)
     : store_(store), pool_(pool), dispatch_(experts), counts_(static_cast<std::size_t>(layers)) {}
+
+void ExpertTiers::set_home(device::Device& home, int tokens, int used, std::int64_t width) {
+  if (home.is_host_memory()) return;
+  home_ = &home;
+  const std::size_t row = sizeof(float) * static_cast<std::size_t>(width);
+  host_x_ = Buffer(row * static_cast<std::size_t>(tokens));
+  host_parts_ = Buffer(row * static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
+  rows_.reserve(static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
+}
+
+device::Rows ExpertTiers::to_pool(device::Rows x) {
+  if (home_ == nullptr) return x;
+  const std::size_t bytes =
+      sizeof(float) * static_cast<std::size_t>(x.count) * static_cast<std::size_t>(x.width);
+  assert(bytes <= host_x_.size());
+  home_->copy_to_host(host_x_.data(), reinterpret_cast<const std::byte*>(x.data), bytes);
+  return {host_x_.as<float>(), x.count, x.width};
+}
+
+device::Rows ExpertTiers::pool_parts(device::Rows parts) noexcept {
+  if (home_ == nullptr) return parts;
+  return {host_parts_.as<float>(), parts.count, parts.width};
+}
+
+void ExpertTiers::from_pool(std::span<const device::ExpertWork> misses, device::Rows parts) {
+  if (home_ == nullptr) return;
+  rows_.clear();
+  for (const device::ExpertWork& w : misses)
+    rows_.insert(rows_.end(), w.rows.begin(), w.rows.end());
+  std::ranges::sort(rows_);
+  const device::Rows host = pool_parts(parts);
+  // Neighbours in one copy: a prompt whose experts all missed is a single one.
+  for (std::size_t first = 0; first < rows_.size();) {
+    std::size_t last = first + 1;
+    while (last < rows_.size() && rows_[last] == rows_[last - 1] + 1) ++last;
+    home_->copy_from_host(reinterpret_cast<std::byte*>(parts.row(rows_[first])),
+                          reinterpret_cast<const std::byte*>(host.row(rows_[first])),
+                          sizeof(float) * (last - first) * static_cast<std::size_t>(parts.width));
+    first = last;
+  }
+}
 
 void ExpertTiers::attach(ExpertCache& cache, device::Device& accelerator, int rows) {
   assert(cache_ == nullptr);
@@ -76,17 +118,19 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
   const Stopwatch watch;
   if (plan.hits.empty()) {
     // Nothing to do beside it: the caller works with the pool itself. Its service is asleep.
-    pool_.experts(x, layout, plan.misses, parts);
+    pool_.experts(to_pool(x), layout, plan.misses, pool_parts(parts));
+    from_pool(plan.misses, parts);
     counts.miss_seconds += watch.seconds();
   } else if (plan.misses.empty()) {
     accelerator_->experts(x, layout, plan.hits, parts);
     counts.hit_seconds += watch.seconds();
   } else {
-    const std::uint64_t step = handover_->post({layer, x, plan.misses, parts});
+    const std::uint64_t step = handover_->post({layer, to_pool(x), plan.misses, pool_parts(parts)});
     accelerator_->experts(x, layout, plan.hits, parts);
     counts.hit_seconds += watch.seconds();
     handover_->wait(step);
     counts.miss_seconds += served_seconds_;
+    from_pool(plan.misses, parts);
   }
   for (const device::ExpertWork& w : plan.hits) counts.hit_rows += w.rows.size();
   for (const device::ExpertWork& w : plan.misses) counts.miss_rows += w.rows.size();

@@ -19,12 +19,17 @@ std::int64_t round_up(std::int64_t n) {
 // Adds the time until its end to a part.
 class PartTimer {
  public:
-  PartTimer(Stats& stats, Part part) : seconds_(stats.of(part).seconds) {}
-  ~PartTimer() { seconds_ += watch_.seconds(); }
+  PartTimer(device::Device& device, Stats& stats, Part part)
+      : device_(device), seconds_(stats.of(part).seconds) {}
+  ~PartTimer() {
+    device_.synchronize();
+    seconds_ += watch_.seconds();
+  }
   PartTimer(const PartTimer&) = delete;
   PartTimer& operator=(const PartTimer&) = delete;
 
  private:
+  device::Device& device_;
   double& seconds_;
   Stopwatch watch_;
 };
@@ -47,10 +52,10 @@ KvLayer SequenceState::layer(int index) const noexcept {
   return {keys, keys + layer_bytes_, type_, cells_};
 }
 
-Forward::Forward(const Model& model, device::Device& device, int max_window)
+Forward::Forward(const Model& model, device::Device& device, device::Device& pool, int max_window)
     : model_(model),
       device_(device),
-      tiers_(model.experts, device, model.h.layers, model.h.experts),
+      tiers_(model.experts, pool, model.h.layers, model.h.experts),
       max_window_(max_window) {
   const model::HParams& h = model.h;
   const auto make = [&](std::int64_t width) {
@@ -67,6 +72,10 @@ Forward::Forward(const Model& model, device::Device& device, int max_window)
   parts_ = make(static_cast<std::int64_t>(h.experts_used) * round_up(h.embd));
   ids_ = make(h.experts_used);
   weights_ = make(h.experts_used);
+  tiers_.set_home(device, max_window, h.experts_used, h.embd);
+  if (device.is_host_memory()) return;
+  host_ids_.resize(ids_->size() / sizeof(std::int32_t));
+  host_weights_.resize(weights_->size() / sizeof(float));
 }
 
 std::size_t Forward::activation_bytes(const model::HParams& h, int tokens) noexcept {
@@ -98,7 +107,7 @@ Rows Forward::run(std::span<const WindowToken> window) {
     wanted += t.wants_logits ? 1 : 0;
   }
   {
-    const PartTimer timer(stats_, Part::kOther);
+    const PartTimer timer(device_, stats_, Part::kOther);
     device_.embed(model_.token_embd, tokens_, rows(x_, count_, h.embd));
   }
   for (int layer = 0; layer < h.layers; ++layer) {
@@ -117,7 +126,7 @@ Rows Forward::run(std::span<const WindowToken> window) {
   }
   Rows logits{};
   if (wanted > 0) {
-    const PartTimer timer(stats_, Part::kHead);
+    const PartTimer timer(device_, stats_, Part::kHead);
     logits = rows(logits_, wanted, round_up(h.vocab));
     const Rows norm = rows(norm_, count_, h.embd);
     device_.rms_norm(rows(x_, count_, h.embd), model_.output_norm.data(), h.norm_eps, norm);
@@ -126,8 +135,31 @@ Rows Forward::run(std::span<const WindowToken> window) {
     const device::Linear* const weights[] = {&model_.head};
     count_bytes(Part::kHead, weights);
   }
+  logits = logits_on_host(logits);
   stats_.seconds += watch.seconds();
   return logits;
+}
+
+Rows Forward::logits_on_host(Rows logits) {
+  if (logits.count == 0 || device_.is_host_memory()) return logits;
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(logits.count) *
+                            static_cast<std::size_t>(logits.width);
+  if (bytes > host_logits_.size()) host_logits_ = Buffer(bytes);
+  device_.copy_to_host(host_logits_.data(), reinterpret_cast<const std::byte*>(logits.data), bytes);
+  return {host_logits_.as<float>(), logits.count, logits.width};
+}
+
+Forward::Choice Forward::read_choice(std::size_t choices) {
+  if (device_.is_host_memory()) {
+    return {{reinterpret_cast<const std::int32_t*>(ids_->data()), choices},
+            {reinterpret_cast<const float*>(weights_->data()), choices}};
+  }
+  const auto to_host = [&](auto& host, const device::Memory& memory) {
+    device_.copy_to_host(reinterpret_cast<std::byte*>(host.data()), memory.data(),
+                         sizeof(host[0]) * choices);
+    return std::span(host).first(choices);
+  };
+  return {to_host(host_ids_, *ids_), to_host(host_weights_, *weights_)};
 }
 
 // x += output(attention(norm(x))). In the last layer only the rows whose logits are wanted go on
@@ -142,11 +174,11 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   places_.clear();
   for (const WindowToken& t : window) places_.push_back({t.sequence->layer(layer), t.position});
   {
-    const PartTimer timer(stats_, Part::kOther);
+    const PartTimer timer(device_, stats_, Part::kOther);
     device_.rms_norm(rows(x_, count_, h.embd), w.attn_norm.data(), h.norm_eps, norm);
   }
   {
-    const PartTimer timer(stats_, Part::kDense);
+    const PartTimer timer(device_, stats_, Part::kDense);
     const device::LinearOutput outputs[] = {{&w.q, q}, {&w.k, k}, {&w.v, v}};
     device_.linear(norm, outputs);
     const device::Linear* const weights[] = {&w.q, &w.k, &w.v};
@@ -155,7 +187,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   const device::AttentionShape shape{h.heads, h.kv_heads, h.head_dim,
                                      1.0f / std::sqrt(static_cast<float>(h.head_dim))};
   {
-    const PartTimer timer(stats_, Part::kOther);
+    const PartTimer timer(device_, stats_, Part::kOther);
     if (w.q_norm.memory) {
       const Rows q_heads{q.data, count_ * h.heads, h.head_dim};
       const Rows k_heads{k.data, count_ * h.kv_heads, h.head_dim};
@@ -175,7 +207,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   }
   const Rows attn = rows(attn_, count_, q.width);
   {
-    const PartTimer timer(stats_, Part::kAttention);
+    const PartTimer timer(device_, stats_, Part::kAttention);
     device_.attention(q, places_, shape, attn);
     for (std::size_t t = 0; t < places_.size();
          ++t) {  // each sequence's past is read once a window
@@ -188,7 +220,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
       }
     }
   }
-  const PartTimer timer(stats_, Part::kDense);
+  const PartTimer timer(device_, stats_, Part::kDense);
   const device::LinearOutput outputs[] = {{&w.output, rows(x_, count_, h.embd), true}};
   device_.linear(attn, outputs);
   const device::Linear* const weights[] = {&w.output};
@@ -200,18 +232,16 @@ void Forward::keep_only_wanted(std::span<const WindowToken> window) {
   const model::HParams& h = model_.h;
   const Rows x = rows(x_, count_, h.embd);
   const Rows q = rows(q_, count_, static_cast<std::int64_t>(h.heads) * h.head_dim);
-  int kept = 0;
+  kept_.clear();
   for (int t = 0; t < count_; ++t) {
     if (!window[static_cast<std::size_t>(t)].wants_logits) continue;
-    if (kept != t) {
-      std::memcpy(x.row(kept), x.row(t), sizeof(float) * static_cast<std::size_t>(x.width));
-      std::memcpy(q.row(kept), q.row(t), sizeof(float) * static_cast<std::size_t>(q.width));
-      places_[static_cast<std::size_t>(kept)] = places_[static_cast<std::size_t>(t)];
-    }
-    ++kept;
+    places_[kept_.size()] = places_[static_cast<std::size_t>(t)];
+    kept_.push_back(t);
   }
-  count_ = kept;
-  places_.resize(static_cast<std::size_t>(kept));
+  device_.keep_rows(x, kept_);
+  device_.keep_rows(q, kept_);
+  count_ = static_cast<int>(kept_.size());
+  places_.resize(kept_.size());
 }
 
 // x += sum of the chosen experts' outputs of norm(x), by the router's weights.
@@ -222,14 +252,14 @@ void Forward::expert_block(int layer) {
   const Rows norm = rows(norm_, count_, h.embd);
   const Rows logits = rows(router_, count_, round_up(h.experts));
   const Rows parts = rows(parts_, count_ * h.experts_used, h.embd);
-  auto* ids = reinterpret_cast<std::int32_t*>(ids_->data());
+  Choice choice;
   auto* weights = reinterpret_cast<float*>(weights_->data());
   {
-    const PartTimer timer(stats_, Part::kOther);
+    const PartTimer timer(device_, stats_, Part::kOther);
     device_.rms_norm(x, w.ffn_norm.data(), h.norm_eps, norm);
   }
   {
-    const PartTimer timer(stats_, Part::kDense);
+    const PartTimer timer(device_, stats_, Part::kDense);
     const device::LinearOutput outputs[] = {{&w.router, logits}};
     device_.linear(norm, outputs);
     const device::Linear* const router[] = {&w.router};
@@ -237,16 +267,18 @@ void Forward::expert_block(int layer) {
   }
   const auto choices = static_cast<std::size_t>(count_ * h.experts_used);
   {
-    const PartTimer timer(stats_, Part::kOther);
-    device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
-    if (observer_) observer_(layer, {ids, choices}, {weights, choices}, h.experts_used);
+    const PartTimer timer(device_, stats_, Part::kOther);
+    device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize},
+                  reinterpret_cast<std::int32_t*>(ids_->data()), weights);
+    choice = read_choice(choices);
+    if (observer_) observer_(layer, choice.ids, choice.weights, h.experts_used);
   }
   {
-    const PartTimer timer(stats_, Part::kExperts);
+    const PartTimer timer(device_, stats_, Part::kExperts);
     stats_.of(Part::kExperts).bytes +=
-        tiers_.compute(layer, norm, {ids, choices}, h.experts_used, parts);
+        tiers_.compute(layer, norm, choice.ids, h.experts_used, parts);
   }
-  const PartTimer timer(stats_, Part::kOther);
+  const PartTimer timer(device_, stats_, Part::kOther);
   device_.combine(parts, weights, h.experts_used, x);
 }
 

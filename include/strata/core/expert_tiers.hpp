@@ -3,6 +3,7 @@
 // result.
 #pragma once
 
+#include "strata/base/memory.hpp"
 #include "strata/core/dispatch.hpp"
 #include "strata/core/expert_cache.hpp"
 #include "strata/core/handover.hpp"
@@ -36,9 +37,12 @@ class ExpertTiers {
  public:
   // No cache: every expert on `pool`. The store must outlive this, as must all that is given below.
   ExpertTiers(const ExpertStore& store, device::Device& pool, int layers, int experts);
-  // With a cache in `accelerator`'s memory. `rows`: parts rows of the largest window. Starts the
-  // pool's service thread; from then on the pool's device is used by that thread while a layer's
-  // misses are out, and by the caller otherwise.
+  // x and parts are in the memory of `home`, which the pool cannot touch: rows for it, of up to
+  // `tokens` x `width` floats and as many experts a token as `used`, go through host memory.
+  void set_home(device::Device& home, int tokens, int used, std::int64_t width);
+  // With a cache in `accelerator`'s memory, which is the home's where there is one. `rows`: parts
+  // rows of the largest window. Starts the pool's service thread; from then on the pool's device is
+  // used by that thread while a layer's misses are out, and by the caller otherwise.
   void attach(ExpertCache& cache, device::Device& accelerator, int rows);
   ~ExpertTiers();
   ExpertTiers(const ExpertTiers&) = delete;
@@ -57,11 +61,19 @@ class ExpertTiers {
 
  private:
   void serve();
+  // Rows as the pool sees them.
+  [[nodiscard]] device::Rows to_pool(device::Rows x);
+  [[nodiscard]] device::Rows pool_parts(device::Rows parts) noexcept;
+  // Brings the pool's rows home.
+  void from_pool(std::span<const device::ExpertWork> misses, device::Rows parts);
 
   const ExpertStore& store_;
   device::Device& pool_;
   ExpertDispatch dispatch_;
   std::vector<TierCounts> counts_;  // by layer
+  device::Device* home_ = nullptr;
+  Buffer host_x_, host_parts_;
+  std::vector<std::int32_t> rows_;  // scratch
   ExpertCache* cache_ = nullptr;
   device::Device* accelerator_ = nullptr;
   std::unique_ptr<Handover> handover_;

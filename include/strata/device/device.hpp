@@ -113,6 +113,10 @@ class Device {
     std::memcpy(to, from, bytes);
   }
 
+  // Returns when all calls so far are done. Where calls only queue work, their times are true only
+  // between two of these.
+  virtual void synchronize() {}
+
   // Zeroed.
   [[nodiscard]] virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
   // Takes packed weights from host memory to where the device computes with them.
@@ -123,6 +127,14 @@ class Device {
   // out = x * weight / sqrt(mean(x^2) + eps), row by row; out may be x.
   virtual void rms_norm(Rows x, const float* weight, float eps, Rows out) = 0;
   virtual void linear(Rows x, std::span<const LinearOutput> outputs) = 0;
+  // Row i of x becomes what row kept[i] was; kept rises.
+  virtual void keep_rows(Rows x, std::span<const std::int32_t> kept) {
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i] == static_cast<std::int32_t>(i)) continue;
+      std::memcpy(x.row(static_cast<int>(i)), x.row(kept[i]),
+                  sizeof(float) * static_cast<std::size_t>(x.width));
+    }
+  }
   // x: [tokens][heads * head_dim], rotated in place at places[t].position.
   virtual void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) = 0;
   // Writes k and v ([tokens][kv_heads * head_dim]) at places[t].
@@ -136,7 +148,7 @@ class Device {
   // weights: [tokens][used], in this device's memory.
   virtual void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) = 0;
   // Unweighted expert outputs: parts row work.rows[i] = expert(x row work.tokens[i]). The lists of
-  // `work` are in host memory; they may be reused once the device has been synchronised.
+  // `work` are in host memory; they have been read when the call returns.
   virtual void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
                        Rows parts) = 0;
   // x[t] += sum over ranks r, in order, of weights[t][r] * parts[t * ranks + r].

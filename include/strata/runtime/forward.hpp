@@ -52,13 +52,16 @@ using RoutingObserver = std::function<void(int layer, std::span<const std::int32
 // Owns the activations of one window. Not thread-safe.
 class Forward {
  public:
-  // `max_window`: the most tokens a window may have.
-  Forward(const Model& model, device::Device& device, int max_window);
+  // `max_window`: the most tokens a window may have. `pool`: the CPU that computes experts from
+  // RAM; the device itself where that is a CPU.
+  Forward(const Model& model, device::Device& device, device::Device& pool, int max_window);
+  Forward(const Model& model, device::Device& device, int max_window)
+      : Forward(model, device, device, max_window) {}
 
   // Computes the window, appending to its sequences' caches. Tokens of one sequence stand together
   // in rising order. Returns the logits of the tokens that want them, in order: [n][vocab rounded
-  // up to 16]; valid until the next call. A token's logits do not depend on the other tokens of the
-  // window that it cannot see.
+  // up to 16] in host memory; valid until the next call. A token's logits do not depend on the
+  // other tokens of the window that it cannot see.
   [[nodiscard]] device::Rows run(std::span<const WindowToken> window);
 
   // What a window of `tokens` takes beside the weights and the logits.
@@ -83,6 +86,13 @@ class Forward {
   void attention_block(int layer, std::span<const WindowToken> window, bool last);
   void keep_only_wanted(std::span<const WindowToken> window);
   void expert_block(int layer);
+  // The router's choice, in host memory until the next layer's.
+  struct Choice {
+    std::span<const std::int32_t> ids;
+    std::span<const float> weights;
+  };
+  [[nodiscard]] Choice read_choice(std::size_t choices);
+  [[nodiscard]] device::Rows logits_on_host(device::Rows logits);
   void count_bytes(Part part, std::span<const device::Linear* const> weights);
 
   const Model& model_;
@@ -97,6 +107,11 @@ class Forward {
   int logits_rows_ = 0;
   std::vector<std::int32_t> tokens_;
   std::vector<device::TokenPlace> places_;
+  std::vector<std::int32_t> kept_;
+  // Where the device's memory is not the host's: what the host needs to see.
+  std::vector<std::int32_t> host_ids_;
+  std::vector<float> host_weights_;
+  Buffer host_logits_;
   Stats stats_;
 };
 
