@@ -4,19 +4,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <utility>
 
 namespace strata::core {
 namespace {
 
 // Copies in pieces and sleeps off what was faster than the link.
-void copy_throttled(const ExpertCache::Fill& fill, double bytes_per_second,
+void copy_throttled(device::Copier& copier, const ExpertCache::Fill& fill, double bytes_per_second,
                     const std::stop_token& stop) {
   constexpr std::size_t kPiece = 256 * 1024;
   const Stopwatch watch;
   for (std::size_t done = 0; done < fill.bytes && !stop.stop_requested();) {
     const std::size_t n = std::min(kPiece, fill.bytes - done);
-    std::memcpy(fill.to + done, fill.from + done, n);
+    copier.copy(fill.to + done, fill.from + done, n);
     done += n;
     if (bytes_per_second <= 0) continue;
     const double ahead = static_cast<double>(done) / bytes_per_second - watch.seconds();
@@ -26,8 +26,9 @@ void copy_throttled(const ExpertCache::Fill& fill, double bytes_per_second,
 
 }  // namespace
 
-CopyEngine::CopyEngine(double bytes_per_second)
-    : bytes_per_second_(bytes_per_second),
+CopyEngine::CopyEngine(std::unique_ptr<device::Copier> copier, double bytes_per_second)
+    : copier_(std::move(copier)),
+      bytes_per_second_(bytes_per_second),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 CopyEngine::~CopyEngine() { stop(); }
@@ -68,7 +69,7 @@ void CopyEngine::work(const std::stop_token& stop) {
     busy_ = true;
     lock.unlock();
     const Stopwatch watch;
-    copy_throttled(fill, bytes_per_second_, stop);
+    copy_throttled(*copier_, fill, bytes_per_second_, stop);
     copied_bytes_ += static_cast<double>(fill.bytes);
     copied_seconds_ += watch.seconds();
     if (copied_seconds_ > 0) {

@@ -15,7 +15,8 @@ std::size_t ExpertCache::slot_bytes(const quant::ExpertLayout& layout) noexcept 
 
 ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int experts,
                          std::span<const int> quotas)
-    : store_(store),
+    : device_(device),
+      store_(store),
       experts_(experts),
       quotas_(quotas.begin(), quotas.end()),
       held_(quotas.size()),
@@ -94,8 +95,9 @@ void ExpertCache::abandon(std::int32_t slot) {
 bool ExpertCache::verify(const ExpertStore& store, std::int32_t slot) const {
   const Slot& s = slots_[index(slot)];
   if (s.state != State::kResident) return false;
-  return std::memcmp(blob(slot), store.blob(s.owner.layer, s.owner.expert),
-                     store.layout(s.owner.layer).bytes()) == 0;
+  std::vector<std::byte> bytes(store.layout(s.owner.layer).bytes());
+  device_.copy_to_host(bytes.data(), blob(slot), bytes.size());
+  return std::memcmp(bytes.data(), store.blob(s.owner.layer, s.owner.expert), bytes.size()) == 0;
 }
 
 }  // namespace strata::core

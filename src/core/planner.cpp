@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -63,7 +64,8 @@ std::uint64_t requested_cache_bytes(const PlanInput& in, std::uint64_t left) {
       const double average = static_cast<double>(all) /
                              static_cast<double>(layers * static_cast<std::uint64_t>(in.experts));
       return std::min(
-          static_cast<std::uint64_t>(static_cast<double>(in.cache.amount) * average + 0.5), all);
+          static_cast<std::uint64_t>(std::llround(static_cast<double>(in.cache.amount) * average)),
+          all);
     }
   }
   return 0;

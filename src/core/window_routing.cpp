@@ -33,6 +33,11 @@ std::size_t WindowRouting::begin(int layer) const noexcept {
          static_cast<std::size_t>(used_);
 }
 
+std::size_t WindowRouting::picks(int layer) const noexcept {
+  return static_cast<std::size_t>(rows_[static_cast<std::size_t>(layer)]) *
+         static_cast<std::size_t>(used_);
+}
+
 bool WindowRouting::find(int layer, int token, std::size_t& at) const noexcept {
   const int row = token - (tokens_ - rows_[static_cast<std::size_t>(layer)]);
   at = begin(layer) + static_cast<std::size_t>(std::max(row, 0)) * static_cast<std::size_t>(used_);
@@ -52,13 +57,11 @@ std::span<const float> WindowRouting::weights(int layer, int token) const noexce
 }
 
 std::span<const std::int32_t> WindowRouting::ids(int layer) const noexcept {
-  const int rows = rows_[static_cast<std::size_t>(layer)];
-  return std::span(ids_).subspan(begin(layer), static_cast<std::size_t>(rows * used_));
+  return std::span(ids_).subspan(begin(layer), picks(layer));
 }
 
 std::span<const float> WindowRouting::weights(int layer) const noexcept {
-  const int rows = rows_[static_cast<std::size_t>(layer)];
-  return std::span(weights_).subspan(begin(layer), static_cast<std::size_t>(rows * used_));
+  return std::span(weights_).subspan(begin(layer), picks(layer));
 }
 
 }  // namespace strata::core

@@ -93,7 +93,7 @@ ordered_json AuditLog::header(const char* event, const AuditCounts& counts) cons
           {"swaps", counts.swaps}};
 }
 
-void AuditLog::append(ordered_json record) {
+void AuditLog::append(const ordered_json& record) const {
   append_line(path_, record.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
@@ -145,7 +145,7 @@ void AuditLog::load(const std::filesystem::path& model_file, const model::HParam
     if (!options.profile.empty()) record["profile"] = file_json(options.profile);
   }
   record["layers"] = layers();
-  append(std::move(record));
+  append(record);
 }
 
 void AuditLog::ready() {
@@ -170,7 +170,7 @@ void AuditLog::request(const RequestRecord& request) {
   record["req_bytes_upload"] = own.bytes_upload;
   record["req_bytes_cpu"] = own.bytes_cpu;
   record["req_swaps"] = own.swaps;
-  append(std::move(record));
+  append(record);
   sum_.prompt_tokens += request.prompt_tokens;
   sum_.generated_tokens += request.generated_tokens;
   sum_.prompt_seconds += request.prompt_seconds;
@@ -189,7 +189,7 @@ void AuditLog::exit() {
                     {"prompt_tps", speed(sum_.prompt_tokens, sum_.prompt_seconds)},
                     {"gen_tps", speed(sum_.generated_tokens, sum_.generation_seconds)}};
   record["layers"] = layers();
-  append(std::move(record));
+  append(record);
 }
 
 }  // namespace strata::runtime

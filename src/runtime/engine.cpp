@@ -97,8 +97,8 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   report.threads = pool.threads;
   const device::CpuDeviceOptions device{report.isa, options.activations};
   if (options.cache.size.kind != core::CacheRequest::Kind::kNone) {
-    engine->caching_ =
-        std::make_unique<runtime::ExpertCaching>(options.cache, model::read_hparams(file), device);
+    engine->caching_ = std::make_unique<runtime::ExpertCaching>(
+        options.cache, model::read_hparams(file), nullptr, device);
   }
   // A file that cannot be written is told before minutes of loading, not after.
   if (!options.dump_routing.empty())

@@ -28,13 +28,14 @@ std::optional<core::Profile> read_profile(const CacheOptions& options, const mod
 }  // namespace
 
 ExpertCaching::ExpertCaching(const CacheOptions& options, const model::HParams& h,
-                             const device::CpuDeviceOptions& device)
+                             device::Device* gpu, const device::CpuDeviceOptions& stand_in)
     : options_(options),
       geometry_(geometry_of(h)),
       profile_(read_profile(options, h)),
-      threads_({.threads = options.accelerator_threads, .cpus = {}}),
-      accelerator_(threads_, device),
-      copies_(options.link_bytes_per_second),
+      stand_in_(gpu != nullptr ? nullptr
+                               : std::make_unique<StandIn>(options.accelerator_threads, stand_in)),
+      accelerator_(gpu != nullptr ? *gpu : stand_in_->device),
+      copies_(accelerator_.make_copier(), options.link_bytes_per_second),
       record_(geometry_, h.experts_used, kRecordedTokens) {}
 
 ExpertCaching::~ExpertCaching() {
@@ -42,8 +43,10 @@ ExpertCaching::~ExpertCaching() {
 }
 
 std::string ExpertCaching::accelerator() const {
-  return fmt::format("stand-in with {} thread{} and an arena in RAM", threads_.size(),
-                     threads_.size() == 1 ? "" : "s");
+  if (!stand_in_) return accelerator_.description();
+  const int threads = stand_in_->threads.size();
+  return fmt::format("stand-in with {} thread{} and an arena in RAM", threads,
+                     threads == 1 ? "" : "s");
 }
 
 // In bytes where layers differ in size or the user named bytes, in slots where he named slots.

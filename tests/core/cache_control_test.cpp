@@ -34,7 +34,7 @@ class CacheControlTest : public ::testing::Test {
             double link = 0) {
     const std::vector<int> quotas(static_cast<std::size_t>(h_.layers), quota);
     cache_ = std::make_unique<ExpertCache>(accelerator_, store_, h_.experts, quotas);
-    copies_ = std::make_unique<CopyEngine>(link);
+    copies_ = std::make_unique<CopyEngine>(accelerator_.make_copier(), link);
     control_ = std::make_unique<CacheControl>(*cache_, store_, *copies_, profile, options);
     if (profile != nullptr) control_->warm_start(*profile, nullptr);
   }

@@ -97,7 +97,7 @@ TEST_F(ExpertCacheTest, TableAgreesWithAModelUnderRandomSwaps) {
   std::vector<int> quotas;
   for (int l = 0; l < h_.layers; ++l) quotas.push_back(l % 5);
   ExpertCache cache(device_, store_, h_.experts, quotas);
-  CopyEngine copies(0);
+  CopyEngine copies(device_.make_copier(), 0);
   std::mt19937 random(3);
   std::vector<std::set<int>> resident(static_cast<std::size_t>(h_.layers));
   std::vector<ExpertCache::Fill> flying;
@@ -146,7 +146,7 @@ TEST_F(ExpertCacheTest, TableAgreesWithAModelUnderRandomSwaps) {
 TEST_F(ExpertCacheTest, CopiesKeepToTheLinksSpeed) {
   const std::vector<int> quotas(static_cast<std::size_t>(h_.layers), 8);
   ExpertCache cache(device_, store_, h_.experts, quotas);
-  CopyEngine copies(4e6);
+  CopyEngine copies(device_.make_copier(), 4e6);
   const auto start = std::chrono::steady_clock::now();
   std::size_t bytes = 0;
   for (int e = 0; e < 8; ++e) {

@@ -110,7 +110,7 @@ TEST_F(ExpertTiersTest, SwapsInEveryGapNeverShow) {
   ExpertCache cache(accelerator_, store_, h_.experts, quotas);
   ExpertTiers tiers(store_, pool_, h_.layers, h_.experts);
   tiers.attach(cache, accelerator_, 8 * h_.experts_used);
-  CopyEngine copies(0);
+  CopyEngine copies(accelerator_.make_copier(), 0);
   std::mt19937 random(12);
   std::vector<std::int32_t> landed;
   for (int window = 0; window < 400; ++window) {

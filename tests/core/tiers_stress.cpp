@@ -49,7 +49,7 @@ class Scenario {
         random_(random),
         pool_threads_({.threads = pick(1, 3), .cpus = {}}),
         accelerator_threads_({.threads = pick(1, 2), .cpus = {}}),
-        copies_(pick(0, 1) == 0 ? 0 : 1e6 * pick(5, 500)),
+        copies_(accelerator_.make_copier(), pick(0, 1) == 0 ? 0 : 1e6 * pick(5, 500)),
         cache_(accelerator_, m.store, m.h.experts, quotas()),
         tiers_(m.store, pool_, m.h.layers, m.h.experts),
         plain_(m.store, pool_, m.h.layers, m.h.experts) {

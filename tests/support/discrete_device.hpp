@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -30,6 +31,19 @@ class DiscreteDevice final : public device::Device {
   void copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) override {
     const Open open(*this);
     std::memcpy(to, from, bytes);
+  }
+  [[nodiscard]] std::unique_ptr<device::Copier> make_copier() override {
+    class Locked final : public device::Copier {
+     public:
+      explicit Locked(DiscreteDevice& device) : device_(device) {}
+      void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+        device_.copy_from_host(to, from, bytes);
+      }
+
+     private:
+      DiscreteDevice& device_;
+    };
+    return std::make_unique<Locked>(*this);
   }
   [[nodiscard]] std::unique_ptr<device::Memory> allocate(std::size_t bytes) override {
     return std::make_unique<Pages>(*this, bytes);
@@ -111,10 +125,11 @@ class DiscreteDevice final : public device::Device {
     DiscreteDevice& device_;
     std::size_t mapped_;
   };
-  // All pages are open while one of these lives.
+  // All pages are open while one of these lives; one at a time, so that copies beside the calls do
+  // not close what they use.
   class Open {
    public:
-    explicit Open(DiscreteDevice& device) : device_(device) {
+    explicit Open(DiscreteDevice& device) : device_(device), lock_(device.mutex_) {
       for (const Pages* p : device_.pages_) p->protect(PROT_READ | PROT_WRITE);
     }
     Open(const Open&) = delete;
@@ -125,8 +140,10 @@ class DiscreteDevice final : public device::Device {
 
    private:
     DiscreteDevice& device_;
+    std::lock_guard<std::mutex> lock_;
   };
 
+  std::mutex mutex_;
   device::CpuDevice inner_;
   std::vector<const Pages*> pages_;
 };

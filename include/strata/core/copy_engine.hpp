@@ -2,11 +2,13 @@
 #pragma once
 
 #include "strata/core/expert_cache.hpp"
+#include "strata/device/device.hpp"
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -14,12 +16,11 @@
 
 namespace strata::core {
 
-// The stand-in for an accelerator's copy stream: one thread and memcpy. Fills are done in the order
-// they are given.
+// A thread that does fills in the order they are given.
 class CopyEngine {
  public:
   // bytes_per_second: the link's speed; 0 copies as fast as memory allows.
-  explicit CopyEngine(double bytes_per_second);
+  CopyEngine(std::unique_ptr<device::Copier> copier, double bytes_per_second);
   ~CopyEngine();
   CopyEngine(const CopyEngine&) = delete;
   CopyEngine& operator=(const CopyEngine&) = delete;
@@ -43,6 +44,7 @@ class CopyEngine {
  private:
   void work(const std::stop_token& stop);
 
+  std::unique_ptr<device::Copier> copier_;
   double bytes_per_second_;
   std::mutex mutex_;
   std::condition_variable_any changed_;

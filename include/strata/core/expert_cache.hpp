@@ -106,6 +106,7 @@ class ExpertCache {
   }
   Fill promise(std::int32_t slot, ExpertId newcomer);
 
+  device::Device& device_;
   const ExpertStore& store_;
   int experts_;
   std::vector<int> quotas_, held_, resident_;  // by layer

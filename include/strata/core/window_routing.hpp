@@ -36,6 +36,7 @@ class WindowRouting {
 
  private:
   [[nodiscard]] std::size_t begin(int layer) const noexcept;
+  [[nodiscard]] std::size_t picks(int layer) const noexcept;  // rows times used
   // Place of a token's choice in ids_ and weights_, and whether there is one.
   [[nodiscard]] bool find(int layer, int token, std::size_t& at) const noexcept;
 

@@ -35,6 +35,16 @@ class Memory {
   std::size_t size_ = 0;
 };
 
+// Copies host memory to a device's, beside the device's calls: for one thread of its own. Nothing
+// that a running call reads may be written. copy() returns when the bytes are there.
+class Copier {
+ public:
+  virtual ~Copier() = default;
+  virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
+};
+
 // [count][width] f32, rows contiguous.
 struct Rows {
   float* data = nullptr;
@@ -113,6 +123,7 @@ class Device {
     std::memcpy(to, from, bytes);
   }
 
+  [[nodiscard]] virtual std::unique_ptr<Copier> make_copier() { return std::make_unique<Copier>(); }
   // Returns when all calls so far are done. Where calls only queue work, their times are true only
   // between two of these.
   virtual void synchronize() {}

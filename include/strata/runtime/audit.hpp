@@ -68,7 +68,7 @@ class AuditLog {
   [[nodiscard]] AuditCounts counts() const;
 
  private:
-  void append(nlohmann::ordered_json record);
+  void append(const nlohmann::ordered_json& record) const;
   [[nodiscard]] nlohmann::ordered_json header(const char* event, const AuditCounts& counts) const;
   [[nodiscard]] nlohmann::ordered_json layers() const;
 

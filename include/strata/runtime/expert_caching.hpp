@@ -22,10 +22,11 @@ namespace strata::runtime {
 
 class ExpertCaching {
  public:
-  // Reads the profile, so that a wrong one is refused before minutes of loading, and starts the
-  // accelerator's threads: before the engine pins its own, whose pins these would inherit.
-  ExpertCaching(const CacheOptions& options, const model::HParams& h,
-                const device::CpuDeviceOptions& device);
+  // Reads the profile, so that a wrong one is refused before minutes of loading, and starts its
+  // threads: before the engine pins its own, whose pins these would inherit. `gpu`: the
+  // accelerator, which must outlive this; null for a stand-in that computes as `stand_in` says.
+  ExpertCaching(const CacheOptions& options, const model::HParams& h, device::Device* gpu,
+                const device::CpuDeviceOptions& stand_in);
   // Finishes a save that is under way; does not begin one.
   ~ExpertCaching();
 
@@ -59,8 +60,14 @@ class ExpertCaching {
   CacheOptions options_;
   core::ExpertGeometry geometry_;
   std::optional<core::Profile> profile_;
-  ThreadPool threads_;
-  device::CpuDevice accelerator_;
+  struct StandIn {
+    StandIn(int count, const device::CpuDeviceOptions& options)
+        : threads({.threads = count, .cpus = {}}), device(threads, options) {}
+    ThreadPool threads;
+    device::CpuDevice device;
+  };
+  std::unique_ptr<StandIn> stand_in_;  // where no GPU is the accelerator
+  device::Device& accelerator_;
   core::CopyEngine copies_;
   core::OptimumRecord record_;
   core::Plan plan_;
