@@ -196,6 +196,7 @@ class Parity {
     options.cache.size = {core::CacheRequest::Kind::kSlots, slots_of(row.size, experts_)};
     options.cache.policy.kind = core::policy_of(row.policy).value();
     options.cache.adapt_every = row.adapt;
+    if (row.policy == "static" && profile_) options.cache.profile = profile_->path;
     return options;
   }
 
@@ -207,7 +208,6 @@ class Parity {
     const std::unique_ptr<Engine> engine = Engine::load(options);
     (void)read_text(*engine, text_);
     engine->finish();
-    base_.cache.profile = profile_->path;
   }
 
   void measure(Row& row) {
