@@ -93,6 +93,6 @@ struct LoopObject {
 };
 
 // An attribute of `loop`, or a missing Value.
-[[nodiscard]] Value loop_attribute(Runtime& runtime, const Value& loop, std::string_view name);
+[[nodiscard]] Value loop_attribute(Runtime& runtime, const Value& value, std::string_view name);
 
 }  // namespace strata::text::jinja

@@ -79,7 +79,7 @@ Value select(Runtime& runtime, const Value& input, CallArguments& arguments) {
 
 Value map_attribute(Runtime& runtime, const Value& input, CallArguments& arguments) {
   const Value attribute = arguments.take_keyword("attribute");
-  const Value fallback = arguments.take_keyword("default");
+  Value fallback = arguments.take_keyword("default");
   arguments.finish();
   const AttributePath path(runtime, attribute, fallback);
   Cursor cursor(runtime, input);
@@ -118,7 +118,7 @@ Value map(Runtime& runtime, const Value& input, CallArguments& arguments) {
 // ---- single values ----
 
 Value fallback_filter(Runtime& runtime, const Value& input, CallArguments& arguments) {
-  const Value fallback = arguments.optional("default_value", runtime.text("", true));
+  Value fallback = arguments.optional("default_value", runtime.text("", true));
   const bool boolean = arguments.flag("boolean", false);
   arguments.finish();
   return input.undefined() || (boolean && !truthy(input)) ? fallback : input;
@@ -134,7 +134,7 @@ Value attr(Runtime& runtime, const Value& input, CallArguments& arguments) {
 }
 
 Value to_int(Runtime& runtime, const Value& input, CallArguments& arguments) {
-  const Value fallback = arguments.optional("default", Value(Int{0}));
+  Value fallback = arguments.optional("default", Value(Int{0}));
   const Int base = arguments.integer("base", 10);
   arguments.finish();
   refuse_undefined(runtime, input);
@@ -160,7 +160,7 @@ Value to_int(Runtime& runtime, const Value& input, CallArguments& arguments) {
 }
 
 Value to_float(Runtime& runtime, const Value& input, CallArguments& arguments) {
-  const Value fallback = arguments.optional("default", Value(0.0));
+  Value fallback = arguments.optional("default", Value(0.0));
   arguments.finish();
   refuse_undefined(runtime, input);
   if (input.number()) return to_double(input);

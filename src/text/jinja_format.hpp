@@ -17,6 +17,6 @@ namespace strata::text::jinja {
 
 // format(value, spec) for a number or a string, appended.
 void append_formatted(Runtime& runtime, TextBuilder& out, const Value& value,
-                      std::string_view spec);
+                      std::string_view spec_text);
 
 }  // namespace strata::text::jinja

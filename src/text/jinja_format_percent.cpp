@@ -26,12 +26,14 @@ struct Conversion {
 class PercentFormatter {
  public:
   PercentFormatter(Runtime& runtime, const StringObject& format, const Value& operand)
-      : runtime_(runtime), format_(format), operand_(operand), out_(runtime) {
-    // As CPython: anything that can be subscripted, save a tuple or a string, may serve by keys,
-    // and need not be used.
-    mapping_ = operand.is(Kind::kDict) || operand.is(Kind::kList) || operand.is(Kind::kRange) ||
-               operand.is(Kind::kUndefined);
-  }
+      : runtime_(runtime),
+        format_(format),
+        operand_(operand),
+        // As CPython: anything that can be subscripted, save a tuple or a string, may serve by
+        // keys, and need not be used.
+        mapping_(operand.is(Kind::kDict) || operand.is(Kind::kList) || operand.is(Kind::kRange) ||
+                 operand.is(Kind::kUndefined)),
+        out_(runtime) {}
 
   Value run() {
     const std::string_view text = format_.bytes();
@@ -279,10 +281,10 @@ class PercentFormatter {
   Runtime& runtime_;
   const StringObject& format_;
   const Value& operand_;
+  bool mapping_;
   TextBuilder out_;
   std::size_t at_ = 0;
-  std::size_t next_ = 0;  // arguments taken
-  bool mapping_ = false;
+  std::size_t next_ = 0;        // arguments taken
   std::optional<Value> keyed_;  // the argument that a (key) names
 };
 

@@ -229,9 +229,9 @@ void append_float(Runtime& runtime, TextBuilder& out, const Spec& spec, double v
 }  // namespace
 
 void append_formatted(Runtime& runtime, TextBuilder& out, const Value& value,
-                      std::string_view text) {
-  if (text.empty()) return append_str(runtime, out, value);
-  const Spec spec = SpecParser(runtime, text).parse();
+                      std::string_view spec_text) {
+  if (spec_text.empty()) return append_str(runtime, out, value);
+  const Spec spec = SpecParser(runtime, spec_text).parse();
   if (value.is(Kind::kString)) return append_string(runtime, out, spec, value);
   if (!value.number()) {
     runtime.fail("unsupported format string passed to {}.__format__", type_name(value));

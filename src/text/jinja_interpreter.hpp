@@ -71,8 +71,8 @@ class Interpreter {
   Value evaluate_call(const Call& node, const Value& caller);
   CallArguments evaluate_arguments(const Arguments& node, std::string_view function);
   Value call(const Value& callee, CallArguments& arguments);
-  Value call_macro(const CallableObject& macro, CallArguments& arguments);
-  Value call_loop(const Value& loop, CallArguments& arguments);
+  Value call_macro(const CallableObject& callable, CallArguments& arguments);
+  Value call_loop(const Value& value, CallArguments& arguments);
   void bind_parameters(const Macro& macro, CallArguments& arguments, Scope& scope);
   void bind_extras(const Macro& macro, CallArguments& arguments, Scope& scope);
   Value apply_block_filter(const Expression& filter, Value text);
