@@ -136,7 +136,7 @@ class Parity {
         base_(options.engine.options()) {
     base_.model = options.model;
     base_.context = options.tokens;
-    if (base_.cache.size.kind != core::CacheRequest::Kind::kNone) {
+    if (base_.cache.size.kind != core::CacheRequest::Kind::kDefault) {
       fail(ErrorKind::kUsage, "--expert-cache: bench parity takes sizes with --cache");
     }
   }

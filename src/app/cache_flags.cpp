@@ -69,19 +69,12 @@ void CacheFlags::add(CLI::App& app) {
       ->capture_default_str();
 }
 
-void CacheFlags::check_needed(const CacheOptions& options) const {
-  if (options.size.kind != core::CacheRequest::Kind::kNone) return;
-  for (const char* name : kNeedCache) {
-    if (app_->count(name) == 0) continue;
-    fail(ErrorKind::kUsage, "{} does nothing without an expert cache: add --expert-cache auto",
-         name);
-  }
-}
-
 CacheOptions CacheFlags::options() const {
   CacheOptions options;
   if (!size_.empty()) options.size = core::parse_cache_request(size_);
-  check_needed(options);
+  for (const char* name : kNeedCache) {
+    if (options.needs_cache.empty() && app_->count(name) > 0) options.needs_cache = name;
+  }
   options.equal_quotas = per_layer_;
   options.profile = profile_;
   options.save_profile = save_;

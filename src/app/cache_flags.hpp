@@ -16,9 +16,6 @@ class CacheFlags {
   [[nodiscard]] CacheOptions options() const;
 
  private:
-  // Flags that say nothing without a cache: an error when they are given alone.
-  void check_needed(const CacheOptions& options) const;
-
   CLI::App* app_ = nullptr;
   std::string size_, limit_, link_, policy_ = "default";
   bool per_layer_ = false;

@@ -40,6 +40,15 @@ void EngineFlags::add(CLI::App& app, Context context) {
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
+  add_choice(app, "--device", device_, {"auto", "cpu", "cuda"},
+             "where to compute; auto: on a GPU that can be used")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--gpu", gpu_, "which of several GPUs")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1023).description(""))
+      ->capture_default_str()
+      ->group(group);
   add_choice(app, "--isa", isa_, {"generic", "avx2", "avxvnni", "avx512", "amx"},
              "instruction set; by default the fastest that runs here")
       ->group(group);
@@ -75,6 +84,10 @@ EngineOptions EngineFlags::options() const {
   options.context = context_;
   options.threads = threads_;
   options.window = window_;
+  options.device = device_ == "cpu"    ? DeviceChoice::kCpu
+                   : device_ == "cuda" ? DeviceChoice::kCuda
+                                       : DeviceChoice::kAuto;
+  options.gpu = gpu_;
   options.pin_threads = !no_pin_;
   options.isa = parse_isa(isa_);  // empty: none asked for
   if (activations_ == "f32") options.activations = device::Activations::kF32;

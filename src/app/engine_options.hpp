@@ -32,6 +32,8 @@ class EngineFlags {
   int threads_ = 0;
   int window_ = 512;
   std::string isa_, kv_;
+  std::string device_ = "auto";
+  int gpu_ = 0;
   std::string activations_ = "int8";
   bool no_pin_ = false;
   std::string expert_folder_, dump_routing_, audit_;

@@ -67,13 +67,12 @@ core::PlanInput input_of(const PlanOptions& options) {
   }
   CacheOptions cache;
   const bool gpu = !options.vram.empty();
-  cache.size = core::parse_cache_request(!options.cache.empty() ? options.cache
-                                         : gpu                  ? "auto"
-                                                                : "0");
+  if (!options.cache.empty()) cache.size = core::parse_cache_request(options.cache);
+  cache = runtime::resolve(cache, gpu);
   cache.reserve_bytes = static_cast<std::uint64_t>(options.reserve_mib) << 20;
   const device::KvType kv = options.kv == "f32" ? device::KvType::kF32 : device::KvType::kF16;
   core::PlanInput in = runtime::plan_input(h, tensors, {context, options.window, kv}, cache);
-  in.accelerator = gpu ? core::AcceleratorKind::kGpu : runtime::accelerator_of(cache);
+  in.accelerator = runtime::accelerator_of(cache, gpu);
   if (gpu) in.accelerator_bytes = core::parse_size(options.vram);
   in.experts_on_disk = options.on_disk;
   in.ram_bytes = options.ram.empty() ? available_memory_bytes() : core::parse_size(options.ram);

@@ -53,6 +53,7 @@ std::uint64_t requested_cache_bytes(const PlanInput& in, std::uint64_t left) {
   const std::uint64_t all = all_expert_bytes(in);
   const auto layers = static_cast<std::uint64_t>(std::max<std::size_t>(1, in.slot_bytes.size()));
   switch (in.cache.kind) {
+    case CacheRequest::Kind::kDefault:
     case CacheRequest::Kind::kNone:
       return 0;
     case CacheRequest::Kind::kAuto:

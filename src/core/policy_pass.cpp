@@ -45,7 +45,9 @@ void gather(std::vector<Keyed>& out, std::span<const ExpertState> states, Expert
     out.resize(count + end - first);
     for (std::size_t e = first; e < end; ++e) {
       out[count] = {key(e), static_cast<std::int32_t>(e)};
-      count += static_cast<std::size_t>((out[count].key > bar) & (states[e] == wanted));
+      // Both are worked out always: no branch that is guessed wrong.
+      count += static_cast<std::size_t>(out[count].key > bar) &
+               static_cast<std::size_t>(states[e] == wanted);
     }
     out.resize(count);
     if (count < most + kStretch) continue;

@@ -12,8 +12,6 @@
 namespace strata::device {
 namespace {
 
-using kernels::Kernels;
-
 class CpuMemory final : public Memory {
  public:
   explicit CpuMemory(Buffer&& buffer) : buffer_(std::move(buffer)) {

@@ -3,6 +3,7 @@
 #include "strata/base/clock.hpp"
 #include "strata/base/error.hpp"
 #include "strata/core/trace.hpp"
+#include "strata/device/cuda_device.hpp"
 #include "strata/gguf/file.hpp"
 #include "strata/runtime/expert_caching.hpp"
 #include "strata/runtime/model_plan.hpp"
@@ -34,15 +35,33 @@ int choose_context(const EngineOptions& options, const gguf::File& file) {
   return options.context;
 }
 
+// Null where the CPU does everything; then `reason` says why, if a GPU was looked for.
+std::unique_ptr<device::Device> choose_gpu(const EngineOptions& options, std::string& reason) {
+  const bool f32 = options.activations == device::Activations::kF32;
+  if (options.device == DeviceChoice::kCuda && f32)
+    fail(ErrorKind::kUsage, "--activations f32: only the CPU has it; add --device cpu");
+  if (options.device == DeviceChoice::kCpu || f32) return nullptr;
+  if (options.device == DeviceChoice::kAuto) {
+    const device::CudaStatus status = device::cuda_status(options.gpu);
+    reason = status.reason;
+    if (!status.usable) return nullptr;
+  }
+  return device::make_cuda_device({.gpu = options.gpu});
+}
+
 // Linux grants addresses for more than there is and kills the program when it touches them: so ask
 // first. Keys and values count as far as the context goes, though they come when they are used.
 core::Plan make_plan(const EngineOptions& options, const gguf::File& file,
-                     const runtime::ModelSizing& sizing) {
+                     const runtime::ModelSizing& sizing, const CacheOptions& cache, bool gpu) {
   model::HParams h = model::read_hparams(file);
   const model::ModelTensors tensors = model::bind_tensors(file, h);
-  core::PlanInput in = runtime::plan_input(h, tensors, sizing, options.cache);
-  in.accelerator = runtime::accelerator_of(options.cache);
-  in.accelerator_bytes = options.cache.accelerator_limit;
+  core::PlanInput in = runtime::plan_input(h, tensors, sizing, cache);
+  in.accelerator = runtime::accelerator_of(cache, gpu);
+  in.accelerator_bytes = cache.accelerator_limit;
+  if (gpu) {
+    const std::uint64_t free = device::cuda_free_bytes(options.gpu);
+    in.accelerator_bytes = in.accelerator_bytes == 0 ? free : std::min(free, in.accelerator_bytes);
+  }
   in.ram_bytes = available_memory_bytes();
   in.experts_on_disk = !options.expert_folder.empty();
   core::Plan plan = core::make_plan(in);
@@ -53,11 +72,11 @@ core::Plan make_plan(const EngineOptions& options, const gguf::File& file,
   return plan;
 }
 
-ThreadPoolOptions pool_options(const EngineOptions& options, const CpuTopology& topology) {
+ThreadPoolOptions pool_options(const EngineOptions& options, const CpuTopology& topology,
+                               bool stand_in) {
   int threads = topology.default_threads();
   // A stand-in's threads work beside the pool's: they get cores of their own, and nobody is pinned,
   // since the thread that drives it and the one that serves the pool would share a core.
-  const bool stand_in = options.cache.size.kind != core::CacheRequest::Kind::kNone;
   if (stand_in) threads = std::max(threads - options.cache.accelerator_threads, 1);
   if (options.threads > 0) threads = options.threads;
   ThreadPoolOptions pool{.threads = threads, .cpus = {}};
@@ -90,41 +109,47 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   engine->kv_ =
       options.kv.value_or(options.activations == device::Activations::kF32 ? device::KvType::kF32
                                                                            : device::KvType::kF16);
-  const core::Plan plan = make_plan(options, file, {report.context, options.window, engine->kv_});
+  engine->gpu_ = choose_gpu(options, report.no_gpu);
+  const bool gpu = engine->gpu_ != nullptr;
+  const CacheOptions cache = runtime::resolve(options.cache, gpu);
+  const bool cached = cache.size.kind != core::CacheRequest::Kind::kNone;
+  const core::Plan plan =
+      make_plan(options, file, {report.context, options.window, engine->kv_}, cache, gpu);
   const CpuTopology topology = detect_topology();
   report.physical_cores = topology.default_threads();
-  const ThreadPoolOptions pool = pool_options(options, topology);
+  const ThreadPoolOptions pool = pool_options(options, topology, cached && !gpu);
   report.threads = pool.threads;
-  const device::CpuDeviceOptions device{report.isa, options.activations};
-  if (options.cache.size.kind != core::CacheRequest::Kind::kNone) {
-    engine->caching_ = std::make_unique<runtime::ExpertCaching>(
-        options.cache, model::read_hparams(file), nullptr, device);
+  const device::CpuDeviceOptions cpu{report.isa, options.activations};
+  if (cached) {
+    engine->caching_ = std::make_unique<runtime::ExpertCaching>(cache, model::read_hparams(file),
+                                                                engine->gpu_.get(), cpu);
   }
   // A file that cannot be written is told before minutes of loading, not after.
   if (!options.dump_routing.empty())
     engine->trace_ = std::make_unique<core::TraceWriter>(options.dump_routing);
   if (!options.audit.empty()) runtime::AuditLog::check(options.audit);
   engine->pool_ = std::make_unique<ThreadPool>(pool);
-  engine->device_ = std::make_unique<device::CpuDevice>(*engine->pool_, device);
-  engine->model_ = std::make_unique<runtime::Model>(
-      runtime::load_model(file, report.context, *engine->device_, *engine->pool_, options.progress,
-                          options.expert_folder));
+  engine->cpu_ = std::make_unique<device::CpuDevice>(*engine->pool_, cpu);
+  device::Device& device = engine->main_device();
+  engine->model_ = std::make_unique<runtime::Model>(runtime::load_model(
+      file, report.context, device, *engine->pool_, options.progress, options.expert_folder));
   engine->tokenizer_ = std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(file));
   engine->chat_template_ = std::string(file.get_string("tokenizer.chat_template").value_or(""));
   const int window = std::min(options.window, report.context);
-  engine->forward_ = std::make_unique<runtime::Forward>(*engine->model_, *engine->device_, window);
+  engine->forward_ =
+      std::make_unique<runtime::Forward>(*engine->model_, device, *engine->cpu_, window);
   if (engine->caching_) {
     engine->caching_->attach(*engine->model_, *engine->forward_, plan, options.progress);
   }
   engine->watch_routing();
 
-  report.device = engine->device_->description();
+  report.device = engine->cpu_->description();
+  if (gpu) report.device = fmt::format("{}; {}", device.description(), report.device);
   report.dense_bytes = engine->model_->dense_bytes();
   report.expert_bytes = engine->model_->experts.total_bytes();
   report.expert_folder = options.expert_folder;
   report.kv_bytes_per_position =
-      runtime::SequenceState(*engine->model_, *engine->device_, 16, engine->kv_)
-          .bytes_per_position();
+      runtime::SequenceState(*engine->model_, device, 16, engine->kv_).bytes_per_position();
   report.seconds = watch.seconds();
   if (!options.audit.empty()) {
     engine->audit_ = std::make_unique<runtime::AuditLog>(options.audit, options.build,
@@ -191,7 +216,7 @@ std::unique_ptr<Session> Engine::new_session() {
 double Engine::measure_read_bandwidth() { return strata::measure_read_bandwidth(*pool_); }
 
 Session::Session(Engine& engine)
-    : engine_(engine), state_(*engine.model_, *engine.device_, engine.context(), engine.kv_) {}
+    : engine_(engine), state_(*engine.model_, engine.main_device(), engine.context(), engine.kv_) {}
 
 void Session::check(std::span<const std::int32_t> tokens) const {
   if (tokens.empty()) fail(ErrorKind::kUsage, "the prompt has no tokens; give at least one");

@@ -265,7 +265,8 @@ void Forward::expert_block(int layer) {
     const device::Linear* const router[] = {&w.router};
     count_bytes(Part::kDense, router);
   }
-  const auto choices = static_cast<std::size_t>(count_ * h.experts_used);
+  const std::size_t choices =
+      static_cast<std::size_t>(count_) * static_cast<std::size_t>(h.experts_used);
   {
     const PartTimer timer(device_, stats_, Part::kOther);
     device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize},

@@ -1,5 +1,6 @@
 #include "strata/runtime/model_plan.hpp"
 
+#include "strata/base/error.hpp"
 #include "strata/core/expert_cache.hpp"
 #include "strata/quant/expert_blob.hpp"
 #include "strata/runtime/forward.hpp"
@@ -54,6 +55,22 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   in.experts = h.experts;
   in.cache = cache.size;
   return in;
+}
+
+CacheOptions resolve(CacheOptions cache, bool gpu) {
+  using Kind = core::CacheRequest::Kind;
+  if (cache.size.kind == Kind::kDefault) cache.size.kind = gpu ? Kind::kAuto : Kind::kNone;
+  if (cache.size.kind == Kind::kNone && !cache.needs_cache.empty()) {
+    fail(ErrorKind::kUsage, "{} does nothing without an expert cache: add --expert-cache auto",
+         cache.needs_cache);
+  }
+  return cache;
+}
+
+core::AcceleratorKind accelerator_of(const CacheOptions& cache, bool gpu) noexcept {
+  if (gpu) return core::AcceleratorKind::kGpu;
+  return cache.size.kind == core::CacheRequest::Kind::kNone ? core::AcceleratorKind::kNone
+                                                            : core::AcceleratorKind::kStandIn;
 }
 
 }  // namespace strata::runtime

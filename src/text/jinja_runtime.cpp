@@ -207,8 +207,8 @@ bool Runtime::advance(IteratorObject& iterator, Value& item) {
     fail("more than {} generators draw from one another", kMaxAdvancing);
   struct Guard {
     Guard(bool& flag, int& count) : running(flag), advancing(count) {
-      running = true;
-      ++advancing;
+      flag = true;
+      ++count;
     }
     ~Guard() {
       running = false;

@@ -27,19 +27,18 @@ namespace strata::text::jinja {
 
 enum class Side : std::uint8_t { kBoth, kLeft, kRight };
 // str.strip and kin; `characters` is a string, or missing or None for whitespace.
-[[nodiscard]] Value strip(Runtime& runtime, const Value& string, const Value& characters,
-                          Side side);
+[[nodiscard]] Value strip(Runtime& runtime, const Value& value, const Value& characters, Side side);
 
 // str.replace; `count` < 0 replaces all.
 [[nodiscard]] Value replace(Runtime& runtime, const StringObject& string, const StringObject& old,
                             const StringObject& replacement, Int count);
 
 // str.split and str.rsplit; `limit` < 0 is none. A missing or None separator splits at whitespace.
-[[nodiscard]] Value split(Runtime& runtime, const Value& string, const Value& separator, Int limit,
+[[nodiscard]] Value split(Runtime& runtime, const Value& value, const Value& separator, Int limit,
                           bool from_right);
 [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> line_ranges(
     const StringObject& string, bool keep_ends);
-[[nodiscard]] Value split_lines(Runtime& runtime, const Value& string, bool keep_ends);
+[[nodiscard]] Value split_lines(Runtime& runtime, const Value& value, bool keep_ends);
 
 // A copy in which `map(code, first, out)` appends what stands for a code point; `first` says
 // whether it is the first.
@@ -62,7 +61,7 @@ using CodePointMap = void (*)(char32_t code, bool first, std::string& out);
 
 // The string with & < > ' " as HTML entities, marked safe. One that is marked safe is returned as
 // it is.
-[[nodiscard]] Value escape_html(Runtime& runtime, const Value& string);
+[[nodiscard]] Value escape_html(Runtime& runtime, const Value& value);
 
 // The string padded to `width` code points with `fill`, one code point.
 enum class Alignment : std::uint8_t { kLeft, kRight, kCentre };

@@ -15,8 +15,9 @@ namespace strata::core {
 
 // What the user asked of the cache. Exactly one of the requests is meant by `kind`.
 struct CacheRequest {
-  enum class Kind { kNone, kAuto, kSlots, kBytes };
-  Kind kind = Kind::kNone;
+  // kDefault: nothing was asked: kAuto with a GPU, kNone without.
+  enum class Kind { kDefault, kNone, kAuto, kSlots, kBytes };
+  Kind kind = Kind::kDefault;
   std::uint64_t amount = 0;  // slots over all layers, or bytes
 };
 // "auto", "0", a number of slots, or a size with a unit (512MiB, 8GiB, 4GB). Error(kUsage) says

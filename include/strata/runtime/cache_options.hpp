@@ -7,13 +7,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace strata {
 
 inline constexpr std::uint64_t kDefaultReserveBytes = std::uint64_t{700} << 20;
 
 struct CacheOptions {
-  core::CacheRequest size;             // kNone: every expert is computed from RAM
+  core::CacheRequest size;  // kNone: every expert is computed from RAM
+  std::string needs_cache;  // a flag that was given and does nothing without a cache: an error then
   bool equal_quotas = false;           // the same slots for every layer, whatever a profile says
   std::filesystem::path profile;       // STRP: a warm start
   std::filesystem::path save_profile;  // STRP: where what was learned goes

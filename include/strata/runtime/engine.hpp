@@ -32,6 +32,12 @@ namespace strata {
 
 using runtime::Stats;
 
+enum class DeviceChoice {
+  kAuto,  // a GPU that can be used, else the CPU
+  kCpu,
+  kCuda,  // Error(kUnsupported), with the reason, when there is none
+};
+
 struct EngineOptions {
   std::filesystem::path model;  // a GGUF file, or the first shard of a split one
   int threads = 0;              // 0: one for each fast physical core this process may use
@@ -41,6 +47,8 @@ struct EngineOptions {
   device::Activations activations = device::Activations::kInt8;
   std::optional<device::KvType> kv;  // unset: f16, or f32 beside f32 activations
   bool pin_threads = true;
+  DeviceChoice device = DeviceChoice::kAuto;
+  int gpu = 0;                          // which of several
   std::filesystem::path expert_folder;  // experts in a file there, not in RAM
   CacheOptions cache;                   // experts on an accelerator; off unless a size is asked for
   std::filesystem::path dump_routing;   // a trace of every token's routing goes there
@@ -53,6 +61,7 @@ inline constexpr int kDefaultContext = 4096;
 // What was loaded and what was chosen: printed once by every command.
 struct LoadReport {
   std::string device;
+  std::string no_gpu;  // why none is used, where one was looked for
   Isa isa = Isa::kGeneric;
   std::vector<IsaSupport> isas;  // with the reasons of those that do not run here
   int threads = 0;
@@ -115,12 +124,14 @@ class Engine {
  private:
   friend class Session;
   Engine();
+  [[nodiscard]] device::Device& main_device() noexcept { return gpu_ ? *gpu_ : *cpu_; }
   void watch_routing();
 
   LoadReport report_;
   device::KvType kv_ = device::KvType::kF16;
   std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<device::Device> cpu_;  // computes experts from RAM, and without a GPU all else
+  std::unique_ptr<device::Device> gpu_;  // null: there is none
   std::unique_ptr<runtime::Model> model_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::string chat_template_;

@@ -22,10 +22,11 @@ struct ModelSizing {
                                          const model::ModelTensors& tensors,
                                          const ModelSizing& sizing, const CacheOptions& cache);
 
-// An accelerator is used only for a cache.
-[[nodiscard]] inline core::AcceleratorKind accelerator_of(const CacheOptions& cache) noexcept {
-  return cache.size.kind == core::CacheRequest::Kind::kNone ? core::AcceleratorKind::kNone
-                                                            : core::AcceleratorKind::kStandIn;
-}
+// What the request comes to on a machine with or without a GPU. Error(kUsage) where a flag was
+// given that does nothing then.
+[[nodiscard]] CacheOptions resolve(CacheOptions cache, bool gpu);
+
+// Without a GPU an accelerator is there only for a cache. `cache` is resolved.
+[[nodiscard]] core::AcceleratorKind accelerator_of(const CacheOptions& cache, bool gpu) noexcept;
 
 }  // namespace strata::runtime
