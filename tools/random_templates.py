@@ -2,7 +2,7 @@
 
 
 class Generator:
-    """Templates that mostly mean something: expressions of a wanted kind, with a mistake now and then."""
+    """Templates that mostly mean something, with a mistake now and then."""
 
     NAMES = {
         "int": ["n", "zero", "neg"],
@@ -119,7 +119,10 @@ class Generator:
     def make_float(self):
         e = self.expr
         return self.pick(
-            lambda: f"({e('float')} {self.pick('+', '-', '*', '//', '%', '/')} {e(self.pick('int', 'float'))})",
+            lambda: (
+                f"({e('float')} {self.pick('+', '-', '*', '//', '%', '/')} "
+                f"{e(self.pick('int', 'float'))})"
+            ),
             lambda: f"({e('int')} / {e('int')})",
             lambda: f"{e('float')}|round({self.rng.randint(-1, 3)})",
             lambda: f"{e('str')}|float",
@@ -193,10 +196,21 @@ class Generator:
             lambda: f"{e('str')}.join({e('list')}|map('string'))",
             lambda: f"('%{self.pick('s', '5s', '-4s|', '.2s', 'r')}' % {e('str')})",
             lambda: f"{e()}|tojson",
-            lambda: f"('%{self.pick('d', '5d', '-5d|', '05d', '+d', 'x', '.3f', 'e', 'g')}' % {e(self.pick('int', 'float'))})",
-            lambda: f"'{{{self.pick('', ':>6', ':<6', ':^7', ':*^9', '!r', ':.2')}}}'.format({e('str')})",
-            lambda: f"'{{{self.pick('', ':6', ':<6', ':^7', ':06', ':+', ':,', ':.2f', ':e', ':g', ':%')}}}'.format("
-            f"{e(self.pick('int', 'float'))})",
+            lambda: (
+                f"('%{self.pick('d', '5d', '-5d|', '05d', '+d', 'x', '.3f', 'e', 'g')}' % "
+                f"{e(self.pick('int', 'float'))})"
+            ),
+            lambda: (
+                f"'{{{self.pick('', ':>6', ':<6', ':^7', ':*^9', '!r', ':.2')}}}'"
+                f".format({e('str')})"
+            ),
+            lambda: (
+                "'{"
+                + self.pick("", ":6", ":<6", ":^7", ":06", ":+", ":,", ":.2f", ":e", ":g", ":%")
+                + "}'.format("
+                + e(self.pick("int", "float"))
+                + ")"
+            ),
             lambda: f"{e()}|tojson(indent={self.rng.randint(0, 3)})",
             lambda: f"({e('str')} if {e('bool')} else {e('str')})",
             lambda: f"{e()}|string",
@@ -294,7 +308,10 @@ class Generator:
             "gt 2",
         )
         return self.pick(
-            lambda: f"({e('int')} {self.pick('==', '!=', '<', '<=', '>', '>=')} {e(self.pick('int', 'float'))})",
+            lambda: (
+                f"({e('int')} {self.pick('==', '!=', '<', '<=', '>', '>=')} "
+                f"{e(self.pick('int', 'float'))})"
+            ),
             lambda: f"({e()} {self.pick('==', '!=')} {e()})",
             lambda: f"({e('str')} {self.pick('in', 'not in')} {e('str')})",
             lambda: f"({e()} {self.pick('in', 'not in')} {e('list')})",
@@ -307,7 +324,10 @@ class Generator:
             lambda: f"{e('str')}.startswith({e('str')})",
             lambda: f"{e('str')}.endswith({e('str')})",
             lambda: f"({e('str')} in {e('dict')})",
-            lambda: f"{e('str')}.{self.pick('isdigit', 'isalpha', 'isspace', 'isupper', 'islower', 'isalnum')}()",
+            lambda: (
+                f"{e('str')}."
+                f"{self.pick('isdigit', 'isalpha', 'isspace', 'isupper', 'islower', 'isalnum')}()"
+            ),
         )()
 
     def make_any(self):

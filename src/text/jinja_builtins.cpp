@@ -183,7 +183,8 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute, Value fal
   const Value names = split(runtime, attribute, runtime.text(".", true), -1, false);
   for (const Value& name : names.list()->items) {
     const std::string_view text = name.string()->bytes();
-    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+    const bool digits =
+        !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
     Int index = 0;
     if (digits && parse_integer(text, 10, index) == IntegerSyntax::kValid) {
       parts_.emplace_back(index);
