@@ -1,8 +1,12 @@
-# strata_layer(NAME DEPENDS ...): the static library strata_NAME of src/NAME/*.cpp.
+# strata_layer(NAME DEPENDS ... [EXCLUDE regex]): the static library strata_NAME of src/NAME/*.cpp,
+# less those that the expression matches.
 # A layer whose folder is still empty becomes an interface library, so that its users link.
 function(strata_layer name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${ARG_EXCLUDE}")
+  endif()
   if(sources)
     add_library(strata_${name} STATIC ${sources})
     target_link_libraries(strata_${name} PUBLIC strata_flags ${ARG_DEPENDS})

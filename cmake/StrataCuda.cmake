@@ -1,0 +1,36 @@
+# The CUDA device. With STRATA_CUDA the kernels of kernels/cuda become the library
+# strata_kernels_cuda, which is part of strata_device; without it src/device/cuda_absent.cpp stands
+# for them. A program with CUDA also runs where there is no GPU and no driver: the CUDA runtime is
+# linked statically and finds the driver by itself.
+set(STRATA_CUDA_ARCHITECTURES "75;80;86;89;90;120" CACHE STRING
+    "Compute capabilities to build CUDA kernels for, or native: that of this machine's GPU")
+
+# The files of src/device that this build leaves out, as a regular expression.
+if(STRATA_CUDA)
+  set(STRATA_DEVICE_EXCLUDE "/cuda_absent\\.cpp$")
+else()
+  set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|device|experts|state|status)\\.cpp$")
+endif()
+
+function(strata_kernels_cuda)
+  set(CMAKE_CUDA_ARCHITECTURES ${STRATA_CUDA_ARCHITECTURES} PARENT_SCOPE)
+  set(CMAKE_CUDA_ARCHITECTURES ${STRATA_CUDA_ARCHITECTURES})
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu
+                                      ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp)
+  add_library(strata_kernels_cuda STATIC ${sources})
+  target_include_directories(strata_kernels_cuda PRIVATE ${CMAKE_SOURCE_DIR}/include
+                                                         ${CMAKE_SOURCE_DIR})
+  # -fmad=false: the order and rounding of every operation is part of the contract
+  # (docs/exactness.md).
+  target_compile_options(strata_kernels_cuda PRIVATE
+                         $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false -Xcompiler=-Wall,-Wextra>
+                         $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra>)
+  target_link_libraries(strata_kernels_cuda PRIVATE fmt::fmt CUDA::cudart_static)
+  set_target_properties(strata_kernels_cuda PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON
+                                                       CUDA_RUNTIME_LIBRARY Static)
+endfunction()

@@ -1,0 +1,164 @@
+// The CUDA kernels as functions: each puts its work on a stream and returns. All pointers are the
+// device's (or pinned memory's) unless said otherwise; the structs are copied. Errors: launch() in
+// simt.cuh. The arithmetic is that of the generic CPU kernels, bit for bit (docs/exactness.md).
+#pragma once
+
+#include "kernels/cuda/runtime.hpp"
+#include "strata/gguf/types.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strata::cuda {
+
+// ---- whether kernels run at all (trial.cu) ----
+
+inline constexpr std::int32_t kTrialAnswer = 42;
+void trial(Stream stream, std::int32_t* answer);
+
+// ---- dot products (dot.cu) ----
+
+// A packed matrix that takes part in a launch, and where its products go.
+struct DotTarget {
+  const std::byte* weights = nullptr;  // without jobs
+  std::size_t offset = 0;              // with jobs: from a job's blob
+  std::int64_t groups = 0;             // of 16 rows
+  float* out = nullptr;                // [column's out row][out_width]
+  std::int64_t out_width = 0;
+  bool accumulate = false;  // out += instead of out =
+};
+
+// Up to 8 neighbouring columns of a launch that meet the same blob.
+struct DotJob {
+  const std::byte* blob;
+  std::int32_t first;
+  std::int32_t count;
+};
+
+inline constexpr int kMaxTargets = 4;
+inline constexpr int kMaxDotTokens = 8;
+
+// Columns are rows of activations: with quantised weights panels of one token, with float weights
+// (F32, F16, BF16) plain floats. All targets have the same type and columns.
+struct DotArgs {
+  DotTarget targets[kMaxTargets];
+  int target_count = 0;
+  std::size_t group_bytes = 0;
+  std::int64_t cols = 0;
+  const std::byte* x = nullptr;
+  std::size_t x_row_bytes = 0;
+  const std::int32_t* x_rows = nullptr;    // column -> row of x; null: itself
+  const std::int32_t* out_rows = nullptr;  // column -> row of out; null: itself
+  const DotJob* job = nullptr;             // null: every column meets target.weights
+  std::int32_t jobs = 0;                   // with `job`
+  std::int32_t columns = 0;                // without
+  int tile = kMaxDotTokens;                // with `job`: no count is larger
+};
+void dot(Stream stream, gguf::Type type, DotArgs args);
+
+// ---- quantising (quantize.cu) ----
+
+// `blocks` blocks of 32 floats into panels of one token. Rows may follow one another.
+void quantize(Stream stream, const float* x, std::int64_t blocks, std::byte* panels);
+// silu(gate) * up of `blocks` blocks of 32, quantised, or as floats.
+void swiglu_quantize(Stream stream, const float* gate, const float* up, std::int64_t blocks,
+                     std::byte* panels);
+void swiglu(Stream stream, const float* gate, const float* up, std::int64_t blocks, float* hidden);
+
+// ---- rows (rows.cu) ----
+
+struct EmbedArgs {
+  const std::byte* table = nullptr;
+  std::size_t group_bytes = 0;
+  std::int64_t cols = 0;
+  const std::int32_t* tokens = nullptr;
+  int count = 0;
+  float* out = nullptr;  // [count][out_width]
+  std::int64_t out_width = 0;
+};
+void embed(Stream stream, gguf::Type type, const EmbedArgs& args);
+
+// y may be x.
+void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t width, int rows,
+              float eps, float* y);
+
+// Row i becomes what row kept[i] was, for `count` rows; kept rises.
+void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count);
+
+// A row of the window: its sequence's cache at this layer, and its position there. The layout of
+// cells: device::KvLayer.
+struct Place {
+  std::byte* keys;
+  std::byte* values;
+  std::int32_t half;  // cells are f16, not f32
+  std::int32_t capacity;
+  std::int32_t position;
+  std::int32_t padding;
+};
+
+struct RopeArgs {
+  float* x = nullptr;  // [rows][heads * head_dim], in place
+  const Place* places = nullptr;
+  int rows = 0;
+  int heads = 0;
+  int head_dim = 0;
+  const float* table = nullptr;  // device::Rope
+  int n_rot = 0;
+  bool neox = false;
+};
+void rope(Stream stream, const RopeArgs& args);
+
+// k, v: [rows][kv_heads * head_dim].
+void kv_append(Stream stream, const float* k, const float* v, const Place* places, int rows,
+               int kv_heads, int head_dim);
+
+// x[t] += sum over ranks of weights[t][rank] * parts[t * ranks + rank].
+void combine(Stream stream, const float* parts, const float* weights, int ranks, std::int64_t width,
+             int rows, float* x);
+
+// ---- routing (router.cu) ----
+
+inline constexpr int kMaxExperts = 2048;
+
+struct RouteArgs {
+  const float* logits = nullptr;  // [rows][width]
+  std::int64_t width = 0;
+  int rows = 0;
+  int experts = 0;  // at most kMaxExperts
+  int used = 0;
+  bool renormalize = false;
+  std::int32_t* ids = nullptr;  // [rows][used]
+  float* weights = nullptr;
+};
+void route(Stream stream, const RouteArgs& args);
+
+// ---- attention (attention.cu) ----
+
+inline constexpr int kAttentionQueries = 8;  // a block takes
+inline constexpr int kAttentionSpan = 256;   // positions of a chunk: the CPU's kAttentionChunk
+
+// Neighbouring rows of one sequence: at most kAttentionQueries / heads per KV head, at least 1.
+struct QueryRows {
+  std::int32_t first;
+  std::int32_t count;
+};
+
+struct AttentionArgs {
+  const float* q = nullptr;  // [rows][heads * head_dim]
+  const Place* places = nullptr;
+  const QueryRows* tiles = nullptr;
+  int tile_count = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  float scale = 0;
+  float* out = nullptr;  // [rows][heads * head_dim]
+  // Split: each chunk of positions by a block of its own, then joined. partials: room for
+  // rows * chunks * heads * (head_dim + 2) floats.
+  int chunks = 0;  // of the longest row; 0: no split, a block walks its rows' chunks in order
+  int rows = 0;
+  float* partials = nullptr;
+};
+void attention(Stream stream, const AttentionArgs& args);
+
+}  // namespace strata::cuda

@@ -1,0 +1,130 @@
+// Arithmetic whose every bit is fixed (docs/exactness.md): single IEEE operations, the elementary
+// functions of kernels/cpu/math_inl.hpp made of them, and loads.
+#pragma once
+
+#include "kernels/cuda/simt.cuh"
+
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#else
+#include "strata/base/half.hpp"
+
+#include <bit>
+#endif
+
+namespace strata::cuda {
+
+#ifdef __CUDACC__
+STRATA_DEVICE float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+STRATA_DEVICE float add_rn(float a, float b) { return __fadd_rn(a, b); }
+STRATA_DEVICE float sub_rn(float a, float b) { return __fsub_rn(a, b); }
+STRATA_DEVICE float mul_rn(float a, float b) { return __fmul_rn(a, b); }
+STRATA_DEVICE float div_rn(float a, float b) { return __fdiv_rn(a, b); }
+STRATA_DEVICE float sqrt_rn(float a) { return __fsqrt_rn(a); }
+STRATA_DEVICE float round_even(float a) { return rintf(a); }
+STRATA_DEVICE float bits_to_float(std::uint32_t bits) { return __uint_as_float(bits); }
+STRATA_DEVICE std::uint32_t float_to_bits(float f) { return __float_as_uint(f); }
+STRATA_DEVICE float half_value(std::uint16_t h) { return __half2float(__ushort_as_half(h)); }
+STRATA_DEVICE std::uint16_t half_bits(float f) { return __half_as_ushort(__float2half_rn(f)); }
+// acc + the sum of four products of signed bytes.
+STRATA_DEVICE std::int32_t dot4(std::int32_t acc, std::uint32_t a, std::int32_t b) {
+  return __dp4a(static_cast<int>(a), b, acc);
+}
+#else
+STRATA_DEVICE float fma_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+STRATA_DEVICE float add_rn(float a, float b) { return a + b; }
+STRATA_DEVICE float sub_rn(float a, float b) { return a - b; }
+STRATA_DEVICE float mul_rn(float a, float b) { return a * b; }
+STRATA_DEVICE float div_rn(float a, float b) { return a / b; }
+STRATA_DEVICE float sqrt_rn(float a) { return __builtin_sqrtf(a); }
+STRATA_DEVICE float round_even(float a) { return __builtin_rintf(a); }
+STRATA_DEVICE float bits_to_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+STRATA_DEVICE std::uint32_t float_to_bits(float f) { return std::bit_cast<std::uint32_t>(f); }
+STRATA_DEVICE float half_value(std::uint16_t h) { return half_to_float(h); }
+STRATA_DEVICE std::uint16_t half_bits(float f) { return float_to_half(f); }
+STRATA_DEVICE std::int32_t dot4(std::int32_t acc, std::uint32_t a, std::int32_t b) {
+  for (int i = 0; i < 4; ++i) {
+    acc += static_cast<std::int8_t>(a >> (8 * i)) *
+           static_cast<std::int8_t>(static_cast<std::uint32_t>(b) >> (8 * i));
+  }
+  return acc;
+}
+#endif
+
+STRATA_DEVICE float bf16_value(std::uint16_t b) {
+  const bool is_nan = (b & 0x7fffU) > 0x7f80U;
+  return bits_to_float(static_cast<std::uint32_t>(b) << 16 | (is_nan ? 0x400000U : 0));
+}
+
+inline constexpr float kInfinity = __builtin_huge_valf();
+
+// The larger; b when either is NaN.
+STRATA_DEVICE float max_of(float a, float b) { return a > b ? a : b; }
+
+STRATA_DEVICE float abs_of(float x) { return bits_to_float(float_to_bits(x) & 0x7fffffffU); }
+
+STRATA_DEVICE float exp_of(float x) {
+  const float below = x < 88.0f ? x : 88.0f;
+  const float clamped = below > -87.0f ? below : -87.0f;
+  const float n = round_even(mul_rn(clamped, 1.44269504f));
+  float r = fma_rn(n, -0.693359375f, clamped);
+  r = fma_rn(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = fma_rn(p, r, 1.3981999507e-3f);
+  p = fma_rn(p, r, 8.3334519073e-3f);
+  p = fma_rn(p, r, 4.1665795894e-2f);
+  p = fma_rn(p, r, 1.6666665459e-1f);
+  p = fma_rn(p, r, 5.0000001201e-1f);
+  p = add_rn(fma_rn(p, mul_rn(r, r), r), 1.0f);
+  const float power =
+      bits_to_float(static_cast<std::uint32_t>(static_cast<std::int32_t>(n) + 127) << 23);
+  return x < -87.0f ? 0.0f : mul_rn(p, power);
+}
+
+STRATA_DEVICE float silu(float x) { return div_rn(x, add_rn(1.0f, exp_of(sub_rn(0.0f, x)))); }
+
+// The sum of 16 lanes: i with i + 8, then i + 4, i + 2, i + 1.
+STRATA_DEVICE float sum_lanes(const float* lanes) {
+  float v[16];
+  for (int i = 0; i < 16; ++i) v[i] = lanes[i];
+  STRATA_UNROLL(4)
+  for (int width = 8; width >= 1; width /= 2) {
+    for (int i = 0; i < width; ++i) v[i] = add_rn(v[i], v[i + width]);
+  }
+  return v[0];
+}
+
+// The 8 segments of a dot product: neighbours first. `stride`: from one segment's sum to the next.
+STRATA_DEVICE float sum_segments(const float* s, int stride) {
+  const float a = add_rn(add_rn(s[0], s[stride]), add_rn(s[2 * stride], s[3 * stride]));
+  const float b =
+      add_rn(add_rn(s[4 * stride], s[5 * stride]), add_rn(s[6 * stride], s[7 * stride]));
+  return add_rn(a, b);
+}
+
+struct alignas(16) Int4 {
+  std::int32_t v[4];
+};
+
+// Reads what no thread of the kernel writes; `p` is aligned to the value's size.
+template <class T>
+STRATA_DEVICE T load(const void* p) {
+#ifdef __CUDACC__
+  return __ldg(static_cast<const T*>(p));
+#else
+  T value;
+  std::memcpy(&value, p, sizeof value);
+  return value;
+#endif
+}
+#ifdef __CUDACC__
+template <>
+STRATA_DEVICE Int4 load<Int4>(const void* p) {
+  const int4 q = __ldg(static_cast<const int4*>(p));
+  return {{q.x, q.y, q.z, q.w}};
+}
+#endif
+
+STRATA_DEVICE float load_half(const void* p) { return half_value(load<std::uint16_t>(p)); }
+
+}  // namespace strata::cuda

@@ -1,0 +1,218 @@
+// Kernels of one row of activations: embedding, RMSNorm, RoPE, the KV cache, combine.
+#pragma once
+
+#include "kernels/cuda/formats.cuh"
+#include "kernels/cuda/kernels.hpp"
+
+namespace strata::cuda {
+
+// 32 elements of row `row` of a group, exactly the values the blocks say.
+template <class Format>
+STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
+                                    float* out) {
+  const LaneBlock d = Format::decode(group, block, row);
+  STRATA_UNROLL(32)
+  for (int i = 0; i < 32; ++i) {
+    const auto code = static_cast<std::int8_t>(d.codes[i / 4] >> (8 * (i % 4)));
+    float w = mul_rn(static_cast<float>(code - Format::kOffset), d.scale[i / Format::kPartElems]);
+    if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, d.min);
+    out[i] = w;
+  }
+}
+
+template <class Format>
+struct EmbedBlocks {  // a thread's piece of a row: a block of 32
+  static constexpr int kElems = 32;
+  STRATA_DEVICE static void copy(const std::byte* group, std::int64_t piece, int row, float* out) {
+    dequantize_block<Format>(group, piece, row, out);
+  }
+};
+template <class Format>
+struct EmbedFloats {
+  static constexpr int kElems = 1;
+  STRATA_DEVICE static void copy(const std::byte* group, std::int64_t piece, int row, float* out) {
+    *out = Format::decode(group, piece, row);
+  }
+};
+
+template <class Pieces>
+struct EmbedKernel {
+  static constexpr const char* kName = "embed";
+  static constexpr int kThreads = 64;
+  struct Shared {};
+  EmbedArgs a;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
+    block.each([&](int thread) {
+      const std::int64_t pieces = a.cols / Pieces::kElems;
+      const std::int64_t i = block.index * kThreads + thread;
+      if (i >= pieces * a.count) return;
+      const std::int64_t token = i / pieces;
+      const std::int64_t piece = i % pieces;
+      const std::int32_t row = a.tokens[token];
+      Pieces::copy(a.table + a.group_bytes * static_cast<std::size_t>(row / 16), piece, row % 16,
+                   a.out + token * a.out_width + piece * Pieces::kElems);
+    });
+  }
+};
+
+// A block a row. The sum of squares is the CPU's: 16 lanes, each over its elements in order.
+struct RmsNormKernel {
+  static constexpr const char* kName = "rms_norm";
+  static constexpr int kThreads = 256;
+  static constexpr int kStage = 4096;  // elements at a time
+  struct Shared {
+    float x[kStage];
+    float lanes[16];
+    float inverse;
+  };
+  const float* x;
+  const float* weight;
+  std::int64_t width;
+  float eps;
+  float* y;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    const float* row = x + block.index * width;
+    PerThread<float, kThreads> acc;
+    for (std::int64_t base = 0; base < width; base += kStage) {
+      const int n = static_cast<int>(width - base < kStage ? width - base : kStage);
+      block.each([&](int thread) {
+        for (int i = thread; i < n; i += kThreads) shared.x[i] = row[base + i];
+      });
+      block.each([&](int thread) {
+        if (thread >= 16) return;
+        float sum = base == 0 ? 0.0f : acc[thread];
+        STRATA_UNROLL(8)
+        for (int i = thread; i < n; i += 16) sum = fma_rn(shared.x[i], shared.x[i], sum);
+        acc[thread] = sum;
+      });
+    }
+    block.each([&](int thread) {
+      if (thread < 16) shared.lanes[thread] = acc[thread];
+    });
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      const float mean = div_rn(sum_lanes(shared.lanes), static_cast<float>(width));
+      shared.inverse = div_rn(1.0f, sqrt_rn(add_rn(mean, eps)));
+    });
+    block.each([&](int thread) {
+      for (std::int64_t i = thread; i < width; i += kThreads) {
+        y[block.index * width + i] = mul_rn(mul_rn(row[i], shared.inverse), weight[i]);
+      }
+    });
+  }
+};
+
+// A thread takes a column, so that rows move up one after the other.
+struct KeepRowsKernel {
+  static constexpr const char* kName = "keep_rows";
+  static constexpr int kThreads = 64;
+  struct Shared {};
+  float* x;
+  std::int64_t width;
+  const std::int32_t* kept;
+  int count;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
+    block.each([&](int thread) {
+      const std::int64_t column = block.index * kThreads + thread;
+      if (column >= width) return;
+      for (std::int64_t i = 0; i < count; ++i) x[i * width + column] = x[kept[i] * width + column];
+    });
+  }
+};
+
+struct RopeKernel {
+  static constexpr const char* kName = "rope";
+  static constexpr int kThreads = 128;
+  struct Shared {};
+  RopeArgs a;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
+    block.each([&](int thread) {
+      const int half = a.n_rot / 2;
+      const std::int64_t i = block.index * kThreads + thread;
+      const std::int64_t head = i / half;  // of all rows
+      if (head >= static_cast<std::int64_t>(a.rows) * a.heads) return;
+      const int j = static_cast<int>(i % half);
+      const float* table =
+          a.table + static_cast<std::int64_t>(a.places[head / a.heads].position) * a.n_rot;
+      const float c = table[j];
+      const float s = table[half + j];
+      float* base = a.x + head * a.head_dim;
+      float* first = base + (a.neox ? j : 2 * j);
+      float* second = base + (a.neox ? j + half : 2 * j + 1);
+      const float x = *first;
+      const float y = *second;
+      // The sign of a zero is the CPU's: 0 - 0 where it works in whole vectors, else -0.
+      const bool vector = a.neox && j < half / 16 * 16;
+      const float ys = mul_rn(y, s);
+      *first = fma_rn(x, c, vector ? sub_rn(0.0f, ys) : -ys);
+      *second = fma_rn(y, c, mul_rn(x, s));
+    });
+  }
+};
+
+struct KvAppendKernel {
+  static constexpr const char* kName = "kv_append";
+  static constexpr int kThreads = 128;
+  struct Shared {};
+  const float* k;
+  const float* v;
+  const Place* places;
+  int rows;
+  int kv_heads;
+  int head_dim;
+
+  STRATA_DEVICE static void store(std::byte* cells, std::int64_t index, bool half, float value) {
+    if (half) {
+      reinterpret_cast<std::uint16_t*>(cells)[index] = half_bits(value);
+    } else {
+      reinterpret_cast<float*>(cells)[index] = value;
+    }
+  }
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
+    block.each([&](int thread) {
+      const std::int64_t i = block.index * kThreads + thread;
+      const std::int64_t width = static_cast<std::int64_t>(kv_heads) * head_dim;
+      if (i >= rows * width) return;
+      const Place& p = places[i / width];
+      const std::int64_t head = i % width / head_dim;
+      const std::int64_t d = i % head_dim;
+      const std::int64_t position = p.position;
+      store(p.keys,
+            ((head * (p.capacity / 16) + position / 16) * head_dim + d) * 16 + position % 16,
+            p.half != 0, k[i]);
+      store(p.values, (head * p.capacity + position) * head_dim + d, p.half != 0, v[i]);
+    });
+  }
+};
+
+struct CombineKernel {
+  static constexpr const char* kName = "combine";
+  static constexpr int kThreads = 128;
+  struct Shared {};
+  const float* parts;
+  const float* weights;
+  int ranks;
+  std::int64_t width;
+  int rows;
+  float* x;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
+    block.each([&](int thread) {
+      const std::int64_t i = block.index * kThreads + thread;
+      if (i >= rows * width) return;
+      const std::int64_t row = i / width;
+      const float* part = parts + row * ranks * width + i % width;
+      const float* weight = weights + row * ranks;
+      float acc = 0.0f;
+      for (int r = 0; r < ranks; ++r) acc = fma_rn(weight[r], part[r * width], acc);
+      x[i] = add_rn(x[i], acc);
+    });
+  }
+};
+
+}  // namespace strata::cuda

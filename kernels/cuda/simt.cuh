@@ -1,0 +1,98 @@
+// How our kernels are written: a kernel is a struct with its arguments as members and one function
+// of a block of threads. The function is a sequence of steps, block.each(step): every thread of the
+// block does the step, and no thread goes on before all have. What a thread keeps from step to step
+// is PerThread, what the block shares is the kernel's Shared.
+//
+//   struct Kernel {
+//     static constexpr int kThreads = 128;
+//     struct Shared { ... };
+//     STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const;
+//   };
+//   launch(stream, blocks, Kernel{...});
+//
+// nvcc makes each a CUDA kernel. Any other compiler makes it a loop over the blocks and threads, so
+// that the same source runs, and is tested bit by bit, on machines without a GPU (tests/cuda).
+#pragma once
+
+#include "kernels/cuda/runtime.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define STRATA_DEVICE __device__ __forceinline__
+#define STRATA_PRAGMA(text) _Pragma(#text)
+#define STRATA_UNROLL(n) STRATA_PRAGMA(unroll n)
+#else
+#define STRATA_DEVICE inline
+#define STRATA_UNROLL(n)
+#endif
+
+namespace strata::cuda {
+
+template <int kThreads>
+struct Block {
+  std::int64_t index;  // in the grid
+
+  // step(thread) for every thread; then a barrier. All threads of a block must come here alike.
+  template <class Step>
+  STRATA_DEVICE void each(const Step& step) const {
+#ifdef __CUDACC__
+    step(static_cast<int>(threadIdx.x));
+    __syncthreads();
+#else
+    for (int thread = 0; thread < kThreads; ++thread) step(thread);
+#endif
+  }
+};
+
+// A variable of each thread: registers on a GPU.
+template <class T, int kThreads>
+class PerThread {
+ public:
+#ifdef __CUDACC__
+  STRATA_DEVICE T& operator[](int) { return value_; }
+
+ private:
+  T value_;
+#else
+  T& operator[](int thread) { return values_[thread]; }
+
+ private:
+  T values_[kThreads];
+#endif
+};
+
+#ifdef __CUDACC__
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const Kernel kernel) {
+  __shared__ typename Kernel::Shared shared;
+  kernel(Block<Kernel::kThreads>{static_cast<std::int64_t>(blockIdx.x)}, shared);
+}
+#endif
+
+// Error(kResource or kInternal), with the kernel's name, when the device refuses. `blocks` may be
+// 0.
+template <class Kernel>
+void launch(Stream stream, std::int64_t blocks, const Kernel& kernel) {
+  if (blocks == 0) return;
+  check_grid(Kernel::kName, blocks);
+#ifdef __CUDACC__
+  run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, stream>>>(kernel);
+  check_launch(Kernel::kName);
+#else
+  static_cast<void>(stream);
+  typename Kernel::Shared shared;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    std::memset(static_cast<void*>(&shared), 0xff, sizeof shared);  // NaN: a block inherits nothing
+    kernel(Block<Kernel::kThreads>{b}, shared);
+  }
+#endif
+}
+
+[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t n, std::int64_t d) noexcept {
+  return (n + d - 1) / d;
+}
+
+}  // namespace strata::cuda

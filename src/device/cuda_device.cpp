@@ -1,0 +1,178 @@
+#include "strata/device/cuda_device.hpp"
+
+#include "kernels/cpu/panel.hpp"
+#include "src/device/cuda_state.hpp"
+#include "strata/base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace strata::device {
+namespace {
+
+// A stream of its own beside the device's.
+class CudaCopier final : public Copier {
+ public:
+  explicit CudaCopier(int gpu) : gpu_(gpu) {}
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
+    cuda::select_gpu(gpu_);  // of the thread that copies
+    cuda::copy(stream_, to, from, bytes);
+    cuda::synchronize(stream_);
+  }
+
+ private:
+  int gpu_;
+  CudaStream stream_;
+};
+
+class CudaMemory final : public Memory {
+ public:
+  explicit CudaMemory(CudaBlock&& block) : block_(std::move(block)) {
+    data_ = block_.data();
+    size_ = block_.size();
+  }
+
+ private:
+  CudaBlock block_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options) {
+  const CudaStatus status = cuda_status(options.gpu);
+  if (!status.usable) fail(ErrorKind::kUnsupported, "no CUDA device: {}", status.reason);
+  cuda::select_gpu(options.gpu);
+  return std::make_unique<CudaDevice>(cuda::gpu_info(options.gpu));
+}
+
+std::size_t cuda_free_bytes(int gpu) {
+  cuda::select_gpu(gpu);
+  return cuda::free_device_bytes();
+}
+
+CudaDevice::CudaDevice(const cuda::Gpu& gpu) : state_(std::make_unique<State>(gpu)) {}
+
+CudaDevice::~CudaDevice() = default;
+
+std::string CudaDevice::description() const {
+  const cuda::Gpu& g = state_->gpu;
+  return fmt::format("GPU {}, {}, compute capability {}.{}, {:.1f} GiB", g.index, g.name, g.major,
+                     g.minor, static_cast<double>(g.memory) / (1024.0 * 1024.0 * 1024.0));
+}
+
+std::unique_ptr<Memory> CudaDevice::allocate(std::size_t bytes) {
+  const cuda::Stream stream = state_->use();
+  auto memory = std::make_unique<CudaMemory>(CudaBlock(bytes, false));
+  cuda::fill_zero(stream, memory->data(), bytes);
+  return memory;
+}
+
+std::unique_ptr<Memory> CudaDevice::upload(Buffer&& host) {
+  const cuda::Stream stream = state_->use();
+  const Buffer source = std::move(host);
+  auto memory = std::make_unique<CudaMemory>(CudaBlock(source.size(), false));
+  cuda::copy(stream, memory->data(), source.data(), source.size());
+  synchronize();
+  return memory;
+}
+
+void CudaDevice::copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const cuda::Stream stream = state_->use();
+  cuda::copy(stream, to, from, bytes);
+  synchronize();
+}
+
+void CudaDevice::copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const cuda::Stream stream = state_->use();
+  cuda::copy(stream, to, from, bytes);
+  synchronize();
+}
+
+std::unique_ptr<Copier> CudaDevice::make_copier() {
+  cuda::select_gpu(state_->gpu.index);
+  return std::make_unique<CudaCopier>(state_->gpu.index);
+}
+
+void CudaDevice::synchronize() { cuda::synchronize(state_->use()); }
+
+void CudaDevice::embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) {
+  const cuda::Stream stream = state_->use();
+  const quant::PackedMatrix& m = table.matrix;
+  cuda::embed(stream, m.type,
+              {m.data, m.group_bytes, m.cols, state_->staging.bring(tokens),
+               static_cast<int>(tokens.size()), out.data, out.width});
+}
+
+void CudaDevice::rms_norm(Rows x, const float* weight, float eps, Rows out) {
+  const cuda::Stream stream = state_->use();
+  cuda::rms_norm(stream, x.data, weight, x.width, x.count, eps, out.data);
+}
+
+// Outputs of one type go in one launch.
+void CudaDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
+  const cuda::Stream stream = state_->use();
+  const std::byte* panels = nullptr;
+  std::vector<bool>& done = state_->done;
+  done.assign(outputs.size(), false);
+  for (std::size_t first = 0; first < outputs.size(); ++first) {
+    if (done[first]) continue;
+    const quant::PackedMatrix& m = outputs[first].weight->matrix;
+    cuda::DotArgs args;
+    args.group_bytes = m.group_bytes;
+    args.cols = m.cols;
+    args.columns = x.count;
+    if (quant::is_float(m.type)) {
+      args.x = reinterpret_cast<const std::byte*>(x.data);
+      args.x_row_bytes = sizeof(float) * static_cast<std::size_t>(x.width);
+    } else {
+      if (panels == nullptr) panels = state_->quantize(x);
+      args.x = panels;
+      args.x_row_bytes = kernels::panel_bytes(x.width, 1);
+    }
+    for (std::size_t i = first; i < outputs.size() && args.target_count < cuda::kMaxTargets; ++i) {
+      const LinearOutput& o = outputs[i];
+      if (done[i] || o.weight->matrix.type != m.type) continue;
+      done[i] = true;
+      args.targets[args.target_count++] = {.weights = o.weight->matrix.data,
+                                           .groups = o.weight->matrix.groups(),
+                                           .out = o.out.data,
+                                           .out_width = o.out.width,
+                                           .accumulate = o.accumulate};
+    }
+    cuda::dot(stream, m.type, args);
+  }
+}
+
+void CudaDevice::keep_rows(Rows x, std::span<const std::int32_t> kept) {
+  const cuda::Stream stream = state_->use();
+  cuda::keep_rows(stream, x.data, x.width, state_->staging.bring(kept),
+                  static_cast<int>(kept.size()));
+}
+
+void CudaDevice::rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) {
+  const cuda::Stream stream = state_->use();
+  cuda::rope(stream,
+             {x.data, state_->bring(places), static_cast<int>(places.size()),
+              static_cast<int>(x.width / head_dim), head_dim, rope.table, rope.n_rot, rope.neox});
+}
+
+void CudaDevice::kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
+                           const AttentionShape& shape) {
+  const cuda::Stream stream = state_->use();
+  cuda::kv_append(stream, k.data, v.data, state_->bring(places), static_cast<int>(places.size()),
+                  shape.kv_heads, shape.head_dim);
+}
+
+void CudaDevice::route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) {
+  const cuda::Stream stream = state_->use();
+  cuda::route(stream, {logits.data, logits.width, logits.count, shape.experts, shape.used,
+                       shape.renormalize, ids, weights});
+}
+
+void CudaDevice::combine(Rows parts, const float* weights, int ranks, Rows x) {
+  const cuda::Stream stream = state_->use();
+  cuda::combine(stream, parts.data, weights, ranks, x.width, x.count, x.data);
+}
+
+}  // namespace strata::device

@@ -1,0 +1,162 @@
+// The CUDA device and what it owns on its GPU.
+#pragma once
+
+#include "kernels/cuda/kernels.hpp"
+#include "strata/device/cuda_device.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace strata::device {
+
+// Device memory, or pinned host memory, that is freed with its owner.
+class CudaBlock {
+ public:
+  CudaBlock() = default;
+  CudaBlock(std::size_t bytes, bool pinned);
+  CudaBlock(CudaBlock&& other) noexcept { swap(other); }
+  CudaBlock& operator=(CudaBlock&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~CudaBlock();
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  void swap(CudaBlock& other) noexcept;
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool pinned_ = false;
+};
+
+class CudaStream {
+ public:
+  CudaStream() : stream_(cuda::create_stream()) {}
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  ~CudaStream() { cuda::destroy_stream(stream_); }
+  operator cuda::Stream() const noexcept { return stream_; }
+
+ private:
+  cuda::Stream stream_;
+};
+
+// Device memory that grows to the largest use: no allocation on the token path.
+class CudaScratch {
+ public:
+  [[nodiscard]] std::byte* get(std::size_t bytes);
+  [[nodiscard]] float* floats(std::int64_t count) {
+    return reinterpret_cast<float*>(get(sizeof(float) * static_cast<std::size_t>(count)));
+  }
+
+ private:
+  CudaBlock block_;
+};
+
+// Brings small arrays of the host to the device, in one copy an operation: a pinned ring and its
+// image on the device. The host waits when it comes round; the device's side is kept in order by
+// the stream.
+class CudaStaging {
+ public:
+  explicit CudaStaging(cuda::Stream stream) : stream_(stream) {}
+  // Room for arrays of `bytes` in all, `arrays` of them, that are put until send().
+  void begin(std::size_t bytes, int arrays);
+  // Where the array will be on the device once sent.
+  template <class T>
+  [[nodiscard]] const T* put(std::span<const T> values) {
+    std::memcpy(host_.data() + end_, values.data(), values.size_bytes());
+    const auto* there = reinterpret_cast<const T*>(device_.data() + end_);
+    end_ += (values.size_bytes() + kAlign - 1) / kAlign * kAlign;
+    return there;
+  }
+  void send();
+  // All in one, of a single array.
+  template <class T>
+  [[nodiscard]] const T* bring(std::span<const T> values) {
+    begin(values.size_bytes(), 1);
+    const T* there = put(values);
+    send();
+    return there;
+  }
+
+ private:
+  static constexpr std::size_t kAlign = 16;
+  static constexpr std::size_t kBytes = std::size_t{1} << 20;
+  cuda::Stream stream_;
+  CudaBlock host_, device_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(const cuda::Gpu& gpu);
+  ~CudaDevice() override;
+
+  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] bool is_host_memory() const noexcept override { return false; }
+  void copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Copier> make_copier() override;
+  void synchronize() override;
+  [[nodiscard]] std::unique_ptr<Memory> allocate(std::size_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Memory> upload(Buffer&& host) override;
+  void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) override;
+  void rms_norm(Rows x, const float* weight, float eps, Rows out) override;
+  void linear(Rows x, std::span<const LinearOutput> outputs) override;
+  void keep_rows(Rows x, std::span<const std::int32_t> kept) override;
+  void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) override;
+  void kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
+                 const AttentionShape& shape) override;
+  void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
+                 Rows out) override;
+  void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) override;
+  void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
+               Rows parts) override;
+  void combine(Rows parts, const float* weights, int ranks, Rows x) override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+[[nodiscard]] inline cuda::Place to_place(const TokenPlace& p) noexcept {
+  return {p.cache.keys,     p.cache.values, p.cache.type == KvType::kF16 ? 1 : 0,
+          p.cache.capacity, p.position,     0};
+}
+
+struct CudaDevice::State {
+  explicit State(const cuda::Gpu& g) : gpu(g) {}
+
+  // Any thread may make the next call: it has to name the GPU.
+  [[nodiscard]] cuda::Stream use() const {
+    cuda::select_gpu(gpu.index);
+    return stream;
+  }
+
+  // x quantised as panels of one token.
+  [[nodiscard]] const std::byte* quantize(Rows x);
+  // The places on the device.
+  [[nodiscard]] const cuda::Place* bring(std::span<const TokenPlace> places);
+
+  struct Experts;  // one call of experts(): cuda_experts.cpp
+
+  cuda::Gpu gpu;
+  CudaStream stream;
+  CudaStaging staging{stream};
+  CudaScratch panels, gate_up, hidden, partials;
+  std::vector<cuda::Place> places;
+  std::vector<cuda::QueryRows> tiles;
+  std::vector<cuda::DotJob> jobs[4];  // by tile width: 1, 2, 4, 8
+  std::vector<std::int32_t> x_rows, out_rows;
+  std::vector<bool> done;  // of linear()'s outputs
+};
+
+}  // namespace strata::device

@@ -1,0 +1,130 @@
+// Attention and the KV cache of the CUDA device.
+#include "tests/cuda/cuda_test.hpp"
+
+namespace strata::device::test {
+namespace {
+
+// The cache of one sequence, on both devices, filled by their own kv_append.
+class Sequence {
+ public:
+  Sequence(CpuDevice& cpu, Device& gpu, const AttentionShape& shape, KvType type, int positions,
+           int capacity, unsigned seed)
+      : bytes_(size_of(static_cast<std::int64_t>(shape.kv_heads) * capacity * shape.head_dim) *
+               cell_bytes(type)),
+        cells_(2 * bytes_, std::byte{0xff}),
+        on_gpu_(gpu, cells_) {
+    cpu_ = {cells_.data(), cells_.data() + bytes_, type, capacity};
+    gpu_ = {on_gpu_.data(), on_gpu_.data() + bytes_, type, capacity};
+    const std::int64_t width = static_cast<std::int64_t>(shape.kv_heads) * shape.head_dim;
+    for (int first = 0; first < positions; first += 100) {
+      const int count = std::min(100, positions - first);
+      OwnRows k = random_rows(count, width, seed + static_cast<unsigned>(first));
+      OwnRows v = random_rows(count, width, seed + static_cast<unsigned>(first) + 1);
+      std::vector<TokenPlace> cpu_places;
+      std::vector<TokenPlace> gpu_places;
+      for (int i = 0; i < count; ++i) {
+        cpu_places.push_back({cpu_, first + i});
+        gpu_places.push_back({gpu_, first + i});
+      }
+      cpu.kv_append(k.rows(), v.rows(), cpu_places, shape);
+      const GpuRows gpu_k(gpu, k);
+      const GpuRows gpu_v(gpu, v);
+      gpu.kv_append(gpu_k.rows(), gpu_v.rows(), gpu_places, shape);
+    }
+  }
+  [[nodiscard]] TokenPlace cpu_place(int position) const { return {cpu_, position}; }
+  [[nodiscard]] TokenPlace gpu_place(int position) const { return {gpu_, position}; }
+  [[nodiscard]] bool same_cells() const { return cells_ == on_gpu_.read(); }
+
+ private:
+  std::size_t bytes_;
+  std::vector<std::byte> cells_;
+  OnGpu<std::byte> on_gpu_;
+  KvLayer cpu_, gpu_;
+};
+
+struct Query {
+  const Sequence* sequence;
+  int position;
+};
+
+class CudaAttentionTest : public CudaTest {
+ protected:
+  void expect_same_attention(const AttentionShape& shape, const std::vector<Query>& queries,
+                             const std::string& what) {
+    const auto count = static_cast<int>(queries.size());
+    OwnRows q = random_rows(count, static_cast<std::int64_t>(shape.heads) * shape.head_dim, 3, 2);
+    std::vector<TokenPlace> cpu_places;
+    std::vector<TokenPlace> gpu_places;
+    for (const Query& query : queries) {
+      cpu_places.push_back(query.sequence->cpu_place(query.position));
+      gpu_places.push_back(query.sequence->gpu_place(query.position));
+    }
+    OwnRows expected(count, q.width());
+    cpu().attention(q.rows(), cpu_places, shape, expected.rows());
+    const GpuRows gpu_q(gpu(), q);
+    const GpuRows found(gpu(), OwnRows(count, q.width()));
+    gpu().attention(gpu_q.rows(), gpu_places, shape, found.rows());
+    expect_same(expected, found.read(), what);
+  }
+};
+
+AttentionShape make_shape(int kv_heads, int heads_per_kv, int head_dim) {
+  return {kv_heads * heads_per_kv, kv_heads, head_dim,
+          1.0f / std::sqrt(static_cast<float>(head_dim))};
+}
+
+struct Heads {
+  int kv_heads;
+  int heads_per_kv;
+  int head_dim;
+  KvType type;
+};
+
+// One row (few rows are split by chunks) at the seams, then a prompt's window across a seam.
+TEST_F(CudaAttentionTest, GivesTheCpusBits) {
+  constexpr Heads kHeads[] = {{2, 1, 64, KvType::kF16},  {1, 2, 128, KvType::kF32},
+                              {2, 8, 80, KvType::kF16},  {1, 12, 64, KvType::kF16},
+                              {1, 3, 16, KvType::kF32},  {1, 20, 16, KvType::kF32},
+                              {1, 1, 512, KvType::kF16}, {1, 2, 320, KvType::kF32}};
+  for (const Heads& h : kHeads) {
+    const std::string what = std::to_string(h.heads_per_kv) + " of " + std::to_string(h.head_dim);
+    const AttentionShape shape = make_shape(h.kv_heads, h.heads_per_kv, h.head_dim);
+    const Sequence s(cpu(), gpu(), shape, h.type, 601, 624, 7);
+    ASSERT_TRUE(s.same_cells()) << what;
+    for (const int position : {0, 15, 16, 255, 256, 511, 600}) {
+      expect_same_attention(shape, {{&s, position}}, what + " at " + std::to_string(position));
+    }
+    std::vector<Query> window;
+    for (int p = 250; p < 262; ++p) window.push_back({&s, p});
+    expect_same_attention(shape, window, what + ", a window");
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Different lengths, capacities and cell types side by side; enough rows that none is split.
+TEST_F(CudaAttentionTest, SequencesDoNotMix) {
+  const AttentionShape shape = make_shape(2, 4, 32);
+  const Sequence a(cpu(), gpu(), shape, KvType::kF16, 700, 704, 1);
+  const Sequence b(cpu(), gpu(), shape, KvType::kF32, 20, 32, 3);
+  const Sequence c(cpu(), gpu(), shape, KvType::kF16, 300, 512, 5);
+  std::vector<Query> queries;
+  for (const int p : {17, 255, 256, 257, 258, 699}) queries.push_back({&a, p});
+  for (const int p : {0, 1, 2, 3, 4, 5, 17, 19}) queries.push_back({&b, p});
+  queries.push_back({&c, 299});
+  expect_same_attention(shape, queries, "three sequences");
+  queries.clear();
+  for (int p = 200; p < 320; ++p) queries.push_back({&a, p});
+  queries.push_back({&c, 299});
+  expect_same_attention(shape, queries, "a prompt");
+}
+
+// Scores so far apart that all but one weight vanish.
+TEST_F(CudaAttentionTest, OneScoreCanOutweighAllOthers) {
+  const AttentionShape shape{1, 1, 16, 60.0f};
+  const Sequence s(cpu(), gpu(), shape, KvType::kF32, 600, 608, 9);
+  expect_same_attention(shape, {{&s, 100}, {&s, 300}, {&s, 599}}, "far apart");
+}
+
+}  // namespace
+}  // namespace strata::device::test
