@@ -235,8 +235,8 @@ SimulateInput::SimulateInput(const SimulateFlags& flags) : trace(input_trace(fla
   if (training) common.training = &*training;
 
   const auto all_of = [](const std::vector<std::string>& given,
-                         std::vector<std::string> otherwise) {
-    return given.empty() ? std::move(otherwise) : given;
+                         const std::vector<std::string>& otherwise) {
+    return given.empty() ? otherwise : given;
   };
   for (const auto& text : all_of(flags.policies, {"lru", "lfu:32", "default"})) {
     grid.policies.push_back(parse_policy(text));

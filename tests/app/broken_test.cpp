@@ -157,7 +157,7 @@ TEST_F(Broken, NotAFileAtAll) {
     const auto open = [&](const std::string& model) { return run({command, model}, "Hello"); };
     expect_error(open(folder_.path()), 3, {"directory"});
     expect_error(open(folder_ / "missing.gguf"), 4, {"missing.gguf", "No such file"});
-    std::ofstream(folder_ / "empty.gguf");
+    std::ofstream(folder_ / "empty.gguf") << "";
     expect_error(open(folder_ / "empty.gguf"), 3, {"empty.gguf", "empty"});
     std::ofstream(folder_ / "text.gguf") << "This is a text, not a model; it has many bytes.\n";
     expect_error(open(folder_ / "text.gguf"), 3, {"text.gguf", "GGUF"});

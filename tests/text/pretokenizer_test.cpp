@@ -157,7 +157,7 @@ TEST(PreTokenizer, DeepSeekLlmAgreesWithItsVectorsAsFarAsPiecesTell) {
     const auto ids = static_cast<std::size_t>(std::count(line.begin(), line.end(), ' '));
     const std::size_t pieces = split(pretokenizer, text).size();
     EXPECT_LE(pieces, ids) << text;
-    if (!text.empty() && text.find_first_not_of("3") == std::string::npos) {
+    if (!text.empty() && text.find_first_not_of('3') == std::string::npos) {
       EXPECT_EQ(pieces, ids) << text;
     }
   }
