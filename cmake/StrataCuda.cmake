@@ -5,21 +5,24 @@
 set(STRATA_CUDA_ARCHITECTURES "75;80;86;89;90;120" CACHE STRING
     "Compute capabilities to build CUDA kernels for, or native: that of this machine's GPU")
 
-# The files of src/device that this build leaves out, as a regular expression.
+# STRATA_DEVICE_EXCLUDE: the files of src/device that this build leaves out, as an expression.
 if(STRATA_CUDA)
-  set(STRATA_DEVICE_EXCLUDE "/cuda_absent\\.cpp$")
-else()
-  set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|device|experts|state|status)\\.cpp$")
-endif()
-
-function(strata_kernels_cuda)
-  set(CMAKE_CUDA_ARCHITECTURES ${STRATA_CUDA_ARCHITECTURES} PARENT_SCOPE)
   set(CMAKE_CUDA_ARCHITECTURES ${STRATA_CUDA_ARCHITECTURES})
   if(CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
   enable_language(CUDA)
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
   find_package(CUDAToolkit REQUIRED)
+  set(STRATA_DEVICE_EXCLUDE "/cuda_absent\\.cpp$")
+else()
+  set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|device|experts|state|status)\\.cpp$")
+endif()
+
+# The kernels of kernels/cuda, and the runtime calls they and the device are made of.
+function(strata_kernels_cuda)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu
                                       ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp)
   add_library(strata_kernels_cuda STATIC ${sources})
