@@ -1,6 +1,7 @@
 #include "strata/core/heat.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <numeric>
@@ -10,6 +11,28 @@ namespace {
 
 constexpr float kRescaleAt = 0x1p50F;  // far below float's 2^127, with room for a sum of uses
 constexpr float kForget = 0x1p-40F;    // of a use of now: smaller counts become 0, never denormal
+
+struct Term {
+  float factor;
+  const float* counts;  // [experts]
+};
+
+// out = sum of factor * counts, a block at a time so that sums stay in registers.
+void add_up(std::span<const Term> terms, std::span<float> out) {
+  constexpr std::size_t kBlock = 16;
+  std::size_t e = 0;
+  for (; e + kBlock <= out.size(); e += kBlock) {
+    std::array<float, kBlock> sums{};
+    for (const Term& term : terms) {
+      for (std::size_t i = 0; i < kBlock; ++i) sums[i] += term.factor * term.counts[e + i];
+    }
+    std::copy(sums.begin(), sums.end(), out.begin() + static_cast<std::ptrdiff_t>(e));
+  }
+  for (; e < out.size(); ++e) {
+    out[e] = 0;
+    for (const Term& term : terms) out[e] += term.factor * term.counts[e];
+  }
+}
 
 }  // namespace
 
@@ -86,17 +109,17 @@ void Heat::seed(const Profile& profile, float tokens) {
 void Heat::rates(std::int32_t layer, std::span<const float> mix,
                  std::span<float> out) const noexcept {
   assert(mix.size() == scales_.size());
-  const auto experts = static_cast<std::size_t>(geometry_.experts);
-  std::fill(out.begin(), out.end(), 0.0F);
+  std::array<Term, kMaxScales> terms;
+  std::size_t count = 0;
   for (std::size_t s = 0; s < scales_.size(); ++s) {
     const Scale& scale = scales_[s];
     const float filled = 1 - scale.remaining;
     if (mix[s] == 0 || filled <= 0) continue;
     // A use at every token has the count now / (growth - 1) after infinitely many.
-    const float factor = mix[s] * (scale.growth - 1) / (scale.now * filled);
-    const float* counts = counts_.data() + s * geometry_.pairs() + geometry_.index(layer, 0);
-    for (std::size_t e = 0; e < experts; ++e) out[e] += factor * counts[e];
+    terms[count++] = {mix[s] * (scale.growth - 1) / (scale.now * filled),
+                      counts_.data() + s * geometry_.pairs() + geometry_.index(layer, 0)};
   }
+  add_up(std::span(terms).first(count), out);
 }
 
 }  // namespace strata::core

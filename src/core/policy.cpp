@@ -1,6 +1,7 @@
 #include "strata/core/policy.hpp"
 
 #include "strata/base/error.hpp"
+#include "strata/core/successors.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,8 @@ constexpr Name kNames[] = {
     {PolicyKind::kNone, "none"},       {PolicyKind::kFill, "fill"},
     {PolicyKind::kStatic, "static"},   {PolicyKind::kLru, "lru"},
     {PolicyKind::kLfu, "lfu"},         {PolicyKind::kLfru, "lfru"},
-    {PolicyKind::kDefault, "default"}, {PolicyKind::kOptimum, "optimum"},
+    {PolicyKind::kDefault, "default"}, {PolicyKind::kPairs, "pairs"},
+    {PolicyKind::kOptimum, "optimum"},
 };
 
 // none and static: scores that no observation changes.
@@ -102,6 +104,48 @@ class HeatPolicy final : public Policy {
   std::vector<float> mix_;  // [scales]
 };
 
+// Heat, and what the layer's latest choice says of the next one.
+class PairPolicy final : public Policy {
+ public:
+  PairPolicy(const PairOptions& options, ExpertGeometry geometry, const Profile* profile)
+      : options_(options),
+        heat_(geometry, options.mixture.half_lives),
+        successors_(geometry, options.prior),
+        long_run_(static_cast<std::size_t>(geometry.experts)),
+        slowest_(options.mixture.weights.size()) {
+    slowest_.back() = 1;
+    if (profile != nullptr) heat_.seed(*profile, kProfileTokens);
+  }
+
+  void observe(const RoutingEvent& event) noexcept override {
+    heat_.observe(event.layer, event.experts, event.weights);
+    successors_.observe(event.layer, event.experts);
+  }
+  void end_token() noexcept override { heat_.end_token(); }
+
+  void scores(std::int32_t layer, std::span<float> out) const noexcept override {
+    heat_.rates(layer, slowest_, long_run_);
+    heat_.rates(layer, options_.mixture.weights, out);
+    successors_.add_lift(layer, options_.weight, long_run_, out);
+    // What has been used stays worth a free slot, whatever follows what.
+    for (std::size_t e = 0; e < out.size(); ++e) {
+      out[e] = long_run_[e] > 0 ? std::max(out[e], std::numeric_limits<float>::min()) : kNeverUsed;
+    }
+  }
+
+  [[nodiscard]] Admission admission() const noexcept override { return Admission::kIfBetter; }
+  [[nodiscard]] bool scores_are_rates() const noexcept override { return true; }
+  // Half of what history alone tells is soon over.
+  [[nodiscard]] double horizon() const noexcept override { return 32; }
+
+ private:
+  PairOptions options_;
+  Heat heat_;
+  Successors successors_;
+  mutable std::vector<float> long_run_;  // [experts] scratch
+  std::vector<float> slowest_;           // [scales] the slowest half-life alone
+};
+
 // Belady: the score is minus the number of events of the layer until the next use.
 class OptimumPolicy final : public Policy {
  public:
@@ -171,6 +215,8 @@ std::unique_ptr<Policy> make_policy(const PolicyOptions& options, ExpertGeometry
     case PolicyKind::kDefault:
       return std::make_unique<HeatPolicy>(options, geometry, options.mixture.half_lives,
                                           options.mixture.weights, profile);
+    case PolicyKind::kPairs:
+      return std::make_unique<PairPolicy>(options.pairs, geometry, profile);
     case PolicyKind::kFill:
     case PolicyKind::kLru:
     case PolicyKind::kLfu:

@@ -1,6 +1,7 @@
 #include "strata/core/policy_pass.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <limits>
 
@@ -24,6 +25,25 @@ bool hotter(const Keyed& a, const Keyed& b) {
   return a.key != b.key ? a.key > b.key : a.expert < b.expert;
 }
 
+// The lowest score of a resident, at least `worthless`; infinity when there is none. In lanes, so
+// that one minimum need not wait for the one before.
+float coldest_resident(std::span<const float> scores, std::span<const ExpertState> states,
+                       float worthless) {
+  constexpr std::size_t kLanes = 8;
+  std::array<float, kLanes> lowest;
+  lowest.fill(kInfinity);
+  const auto look = [&](std::size_t e, std::size_t lane) {
+    const float score = std::max(scores[e], worthless);
+    lowest[lane] = std::min(lowest[lane], states[e] == ExpertState::kResident ? score : kInfinity);
+  };
+  std::size_t e = 0;
+  for (; e + kLanes <= states.size(); e += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) look(e + lane, lane);
+  }
+  for (; e < states.size(); ++e) look(e, 0);
+  return *std::min_element(lowest.begin(), lowest.end());
+}
+
 // Keeps the `most` highest keys in no order, and returns the lowest of them.
 float keep_highest(std::vector<Keyed>& all, std::size_t most) {
   const auto last = all.begin() + static_cast<std::ptrdiff_t>(most) - 1;
@@ -39,6 +59,7 @@ template <class Key>
 void gather(std::vector<Keyed>& out, std::span<const ExpertState> states, ExpertState wanted,
             std::size_t most, float bar, const Key& key) {
   constexpr std::size_t kStretch = 64;
+  if (most == 0) return out.clear();
   std::size_t count = 0;
   for (std::size_t first = 0; first < states.size(); first += kStretch) {
     const std::size_t end = std::min(first + kStretch, states.size());
@@ -75,8 +96,9 @@ std::span<const Swap> AdaptivePass::plan(const Policy& policy, std::span<const E
   swaps_.clear();
   if (policy.admission() == Admission::kNever || options.max_swaps <= 0) return {};
   const bool rates = policy.scores_are_rates();
+  const double horizon = options.horizon > 0 ? options.horizon : policy.horizon();
   Bar bar{.most = static_cast<std::size_t>(options.max_swaps),
-          .margin = rates ? static_cast<float>(options.swap_cost / options.horizon) : 0,
+          .margin = rates ? static_cast<float>(options.swap_cost / horizon) : 0,
           // A victim without a use has the rate 0, whatever marks it as never used.
           .worthless = rates ? 0 : kNeverUsed,
           .free_gain = kNeverUsed,
@@ -107,17 +129,17 @@ void AdaptivePass::drop_what_cannot_make_it(Bar& bar) {
 
 void AdaptivePass::plan_layer(std::int32_t layer, std::span<const ExpertState> states,
                               std::int32_t quota, const Bar& bar) {
-  // A slot of the coldest resident, or a free one, is what a newcomer needs least to have.
   std::int32_t taken = 0;
-  float coldest = kInfinity;
-  for (std::size_t e = 0; e < states.size(); ++e) {
-    taken += states[e] == ExpertState::kAbsent ? 0 : 1;
-    const float score = std::max(scores_[e], bar.worthless);
-    coldest = std::min(coldest, states[e] == ExpertState::kResident ? score : kInfinity);
+  std::size_t residents = 0;
+  for (const ExpertState state : states) {
+    taken += state == ExpertState::kAbsent ? 0 : 1;
+    residents += state == ExpertState::kResident ? 1 : 0;
   }
+  // What a newcomer must beat at least: the coldest resident, unless a slot is free.
+  const float coldest = coldest_resident(scores_, states, bar.worthless);
   const auto free = static_cast<std::size_t>(std::max(quota - taken, 0));
   const float least_gain = std::max(bar.margin, bar.swap_gain);
-  gather(candidates_, states, ExpertState::kAbsent, bar.most,
+  gather(candidates_, states, ExpertState::kAbsent, std::min(bar.most, free + residents),
          free > 0 ? bar.free_gain : coldest + least_gain,
          [&](std::size_t e) { return scores_[e]; });
   std::size_t next = 0;

@@ -2,6 +2,7 @@
 
 #include "strata/core/heat.hpp"
 #include "strata/core/policy_pass.hpp"
+#include "strata/core/successors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -161,10 +162,56 @@ TEST(Policy, AProfileIsAPriorThatUseOverrules) {
   }
 }
 
+TEST(Successors, LiftWhatFollowsAndLowerWhatDoesNot) {
+  // 0 is followed by 1, 1 by 2, 2 by 0; 3 never happens.
+  Successors successors({2, 4}, 0);
+  for (int i = 0; i < 10'000; ++i) successors.observe(1, std::vector<std::int32_t>{i % 3});
+  const std::vector<float> rates = {1.0F / 3, 1.0F / 3, 1.0F / 3, 0};
+  std::vector<float> out = {0, 0, 0, 0.5F};
+  successors.observe(1, std::vector<std::int32_t>{1});  // 1 after 0
+  successors.add_lift(1, 0.5F, rates, out);
+  EXPECT_NEAR(out[2], 0.5 * (1 - 1.0 / 3), 1e-3);
+  EXPECT_NEAR(out[0], -0.5 / 3, 1e-3);
+  EXPECT_NEAR(out[1], -0.5 / 3, 1e-3);
+  EXPECT_FLOAT_EQ(out[3], 0.5F);
+  // A layer without a choice, and an expert that nothing has followed yet, tell nothing.
+  out.assign(4, 0);
+  successors.add_lift(0, 0.5F, rates, out);
+  EXPECT_THAT(out, ElementsAre(0, 0, 0, 0));
+  Successors unsure({1, 4}, 16);
+  unsure.observe(0, std::vector<std::int32_t>{3});
+  unsure.add_lift(0, 0.5F, rates, out);
+  EXPECT_THAT(out, ElementsAre(0, 0, 0, 0));
+}
+
+TEST(Policy, PairsKnowWhatComesNextAndWithoutPairsAreHeat) {
+  PolicyOptions options{.kind = PolicyKind::kPairs};
+  const auto pairs = make_policy(options, {1, 8});
+  for (int i = 0; i < 1000; ++i) {  // 0 1 2 .. 6 0 1 2 ..: equal heat for all but 7
+    use(*pairs, 0, {i % 7});
+    pairs->end_token();
+  }
+  const std::vector<float> s = scores(*pairs, 0, 8);
+  EXPECT_EQ(std::max_element(s.begin(), s.end()) - s.begin(), 1000 % 7);
+  EXPECT_GT(s[0], 0);
+  EXPECT_EQ(s[7], kNeverUsed);
+  options.pairs.weight = 0;
+  const auto heat =
+      make_policy({.kind = PolicyKind::kDefault, .mixture = options.pairs.mixture}, {1, 8});
+  const auto without = make_policy(options, {1, 8});
+  for (Policy* policy : {heat.get(), without.get()}) {
+    for (int i = 0; i < 50; ++i) {
+      use(*policy, 0, {i % 3, 3 + i % 4});
+      policy->end_token();
+    }
+  }
+  EXPECT_EQ(scores(*heat, 0, 8), scores(*without, 0, 8));
+}
+
 TEST(Policy, NamesGoBothWays) {
-  for (const PolicyKind kind :
-       {PolicyKind::kNone, PolicyKind::kFill, PolicyKind::kStatic, PolicyKind::kLru,
-        PolicyKind::kLfu, PolicyKind::kLfru, PolicyKind::kDefault, PolicyKind::kOptimum}) {
+  for (const PolicyKind kind : {PolicyKind::kNone, PolicyKind::kFill, PolicyKind::kStatic,
+                                PolicyKind::kLru, PolicyKind::kLfu, PolicyKind::kLfru,
+                                PolicyKind::kDefault, PolicyKind::kPairs, PolicyKind::kOptimum}) {
     EXPECT_EQ(policy_of(policy_name(kind)), kind);
   }
   EXPECT_EQ(policy_of("LRU"), std::nullopt);
@@ -243,7 +290,7 @@ std::vector<Swap> plan_by_definition(const Policy& policy, ExpertGeometry geomet
                                      std::span<const std::int32_t> quota,
                                      const PassOptions& options) {
   const bool rates = policy.scores_are_rates();
-  const auto margin = rates ? static_cast<float>(options.swap_cost / options.horizon) : 0.0F;
+  const auto margin = rates ? static_cast<float>(options.swap_cost / policy.horizon()) : 0.0F;
   std::vector<Swap> all;
   for (std::int32_t layer = 0; layer < geometry.layers; ++layer) {
     if (quota[static_cast<std::size_t>(layer)] == 0) continue;
@@ -288,7 +335,7 @@ TEST(Pass, IsWhatItsDefinitionSays) {
   AdaptivePass pass(geometry);
   std::size_t made = 0;
   for (int round = 0; round < 90; ++round) {
-    const PolicyKind kinds[] = {PolicyKind::kDefault, PolicyKind::kLru, PolicyKind::kLfu};
+    const PolicyKind kinds[] = {PolicyKind::kDefault, PolicyKind::kLru, PolicyKind::kPairs};
     const auto policy = make_policy({.kind = kinds[round % 3]}, geometry);
     for (int i = 0; i < 100; ++i) {
       for (std::int32_t layer = 0; layer < geometry.layers; ++layer) {

@@ -28,6 +28,7 @@ enum class PolicyKind {
   kLfu,      // least frequently used leaves, uses fading with one half-life
   kLfru,     // least frequent by recent leaves: decayed uses / age of the last use
   kDefault,  // expected uses from several half-lives together: no parameter to tune
+  kPairs,    // the default, and which experts follow those chosen last
   kOptimum,  // Belady's: what is used again latest leaves or is not let in; needs the future
 };
 
@@ -46,11 +47,19 @@ struct Mixture {
   std::vector<float> weights = {0.20F, 0.40F, 0.30F, 0.10F};
 };
 
+// kPairs: a layer's choice says something of its next one (successors.hpp).
+struct PairOptions {
+  float weight = 0.5F;  // of what the last choice adds to an expert's rate, uses per token
+  float prior = 16;     // uses of an expert before its followers count for half
+  Mixture mixture = {{6, 24, 96, 768}, {0.20F, 0.20F, 0.45F, 0.15F}};
+};
+
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kDefault;
   float half_life = 32;    // tokens; kLfu and kLfru
   float weight_power = 0;  // kLfu: a use counts (router weight / event's mean) to this power
   Mixture mixture = {};    // kDefault
+  PairOptions pairs = {};  // kPairs
 };
 
 class Policy {
@@ -69,6 +78,8 @@ class Policy {
   // Whether scores are expected uses per token, so that differences can be weighed against the
   // cost of a copy.
   [[nodiscard]] virtual bool scores_are_rates() const noexcept { return false; }
+  // Tokens for which a rate is expected to hold.
+  [[nodiscard]] virtual double horizon() const noexcept { return 64; }
 };
 
 // The score of an expert that was never used nor ranked by a profile.
@@ -85,7 +96,7 @@ inline constexpr float kNeverUsed = -1e30F;
 // for another, and those that are not worth a slot bypass it.
 [[nodiscard]] std::unique_ptr<Policy> make_optimum(const Trace& trace, ExpertGeometry geometry);
 
-// "none", "fill", "static", "lru", "lfu", "lfru", "default", "optimum".
+// "none", "fill", "static", "lru", "lfu", "lfru", "default", "pairs", "optimum".
 [[nodiscard]] std::string_view policy_name(PolicyKind kind) noexcept;
 [[nodiscard]] std::optional<PolicyKind> policy_of(std::string_view name) noexcept;
 
