@@ -78,9 +78,9 @@ STRATA_DEVICE void add_block(const LaneBlock& d, const std::byte* const (&x)[kTo
       for (int c = part * 8 / kParts; c < (part + 1) * 8 / kParts; ++c) {
         dot = dot4(dot, d.codes[c], codes[c / 4].v[c % 4]);
       }
-      acc[t] = fma_rn(static_cast<float>(dot), mul_rn(d.scale[part], meta.scale), acc[t]);
+      acc[t] = fma_rn(static_cast<float>(dot), mul_rn(d.scales.part[part], meta.scale), acc[t]);
     }
-    if constexpr (Format::kHasMin) acc[t] = fma_rn(d.min, meta.scaled_sum, acc[t]);
+    if constexpr (Format::kHasMin) acc[t] = fma_rn(d.scales.min, meta.scaled_sum, acc[t]);
   }
 }
 
@@ -96,7 +96,7 @@ struct QuantizedDot {
     const std::int64_t end = (segment + 1) * blocks / 8;
     STRATA_UNROLL(2)
     for (std::int64_t b = segment * blocks / 8; b < end; ++b) {
-      add_block<Format>(Format::decode(p.group, b, row), x, b, acc);
+      add_block<Format>(decode<Format>(p.group, b, row), x, b, acc);
     }
   }
 };

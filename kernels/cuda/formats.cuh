@@ -10,28 +10,30 @@ namespace strata::cuda {
 // value = (code - kOffset) * scale[part] + min, part = element / kPartElems. Codes are signed
 // bytes: those of Q8_0 stand without the 128 that the layout adds. kAddsZero: as a value a block
 // without a minimum still adds one of 0, which makes -0 to 0.
+struct Scales {
+  float part[2];  // the second only where kPartElems is 16
+  float min;      // 0 where not kHasMin
+};
 struct LaneBlock {
   std::uint32_t codes[8];  // [c]: elements 4c..4c+3
-  float scale[2];          // one a part
-  float min;               // only where kHasMin
+  Scales scales;
 };
 
-STRATA_DEVICE void decode_nibbles(const std::byte* p, int row, LaneBlock& d) {
-  STRATA_UNROLL(4)
-  for (int c = 0; c < 4; ++c) {
-    const auto v = load<std::uint32_t>(p + 64 * c + 4 * row);
-    d.codes[c] = v & 0x0f0f0f0fU;
-    d.codes[c + 4] = v >> 4 & 0x0f0f0f0fU;
-  }
+// Chunks c and c + 4 (c in 0..3) of a row: elements 4c..4c+3 and 16 later.
+struct CodePair {
+  std::uint32_t low;
+  std::uint32_t high;
+};
+
+STRATA_DEVICE CodePair nibble_pair(const std::byte* p, int row, int c) {
+  const auto v = load<std::uint32_t>(p + 64 * c + 4 * row);
+  return {v & 0x0f0f0f0fU, v >> 4 & 0x0f0f0f0fU};
 }
 
-// Adds 16 to the codes whose bit c is set in the vector of high bits.
-STRATA_DEVICE void decode_high_bits(const std::byte* p, int row, LaneBlock& d) {
+// Adds 16 to the codes whose bit, c or c + 4, is set in the vector of high bits.
+STRATA_DEVICE CodePair with_high_bits(CodePair codes, const std::byte* p, int row, int c) {
   const auto v = load<std::uint32_t>(p + 4 * row);
-  STRATA_UNROLL(8)
-  for (int c = 0; c < 8; ++c) {
-    d.codes[c] |= (c < 4 ? v << (4 - c) : v >> (c - 4)) & 0x10101010U;
-  }
+  return {codes.low | (v << (4 - c) & 0x10101010U), codes.high | (v >> c & 0x10101010U)};
 }
 
 template <bool kMin, bool kHigh, int kCodeOffset>
@@ -41,19 +43,15 @@ struct LegacyFormat {
   static constexpr bool kHasMin = kMin;
   static constexpr bool kAddsZero = true;
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
-  STRATA_DEVICE static LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
-    LaneBlock d;
-    const std::byte* p = group + block * kBytes;
-    d.scale[0] = load_half(p + 2 * row);
-    p += 32;
-    d.min = 0.0f;
-    if constexpr (kMin) {
-      d.min = load_half(p + 2 * row);
-      p += 32;
-    }
-    decode_nibbles(kHigh ? p + 64 : p, row, d);
-    if constexpr (kHigh) decode_high_bits(p, row, d);
-    return d;
+  static constexpr int kCodes = 32 + (kMin ? 32 : 0);  // where codes begin in a block
+  STRATA_DEVICE static CodePair pair(const std::byte* group, std::int64_t block, int row, int c) {
+    const std::byte* p = group + block * kBytes + kCodes;
+    const CodePair codes = nibble_pair(kHigh ? p + 64 : p, row, c);
+    return kHigh ? with_high_bits(codes, p, row, c) : codes;
+  }
+  STRATA_DEVICE static Scales scales(const std::byte* group, std::int64_t block, int row) {
+    const std::byte* p = group + block * kBytes + 2 * row;
+    return {{load_half(p), 0.0f}, kMin ? load_half(p + 32) : 0.0f};
   }
 };
 using Q4_0 = LegacyFormat<false, false, 8>;
@@ -67,15 +65,12 @@ struct Q8_0 {
   static constexpr bool kHasMin = false;
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kBytes = 16 * 34;
-  STRATA_DEVICE static LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
-    LaneBlock d;
-    const std::byte* p = group + block * kBytes;
-    d.scale[0] = load_half(p + 2 * row);
-    STRATA_UNROLL(8)
-    for (int c = 0; c < 8; ++c) {
-      d.codes[c] = load<std::uint32_t>(p + 32 + 64 * c + 4 * row) ^ 0x80808080U;
-    }
-    return d;
+  STRATA_DEVICE static CodePair pair(const std::byte* group, std::int64_t block, int row, int c) {
+    const std::byte* p = group + block * kBytes + 32 + 64 * c + 4 * row;
+    return {load<std::uint32_t>(p) ^ 0x80808080U, load<std::uint32_t>(p + 256) ^ 0x80808080U};
+  }
+  STRATA_DEVICE static Scales scales(const std::byte* group, std::int64_t block, int row) {
+    return {{load_half(group + block * kBytes + 2 * row), 0.0f}, 0.0f};
   }
 };
 
@@ -87,20 +82,23 @@ struct KFormat {  // Q4_K, Q5_K
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 24 + (kHigh ? 64 : 0) + 256;
   static constexpr std::size_t kBytes = 64 + 8 * kSubBytes;  // of a unit of 256 elements
-  STRATA_DEVICE static LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
-    LaneBlock d;
-    const std::byte* unit = group + (block >> 3) * kBytes;
-    const std::byte* p = unit + 64 + (block & 7) * kSubBytes;
+  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
+    return group + (block >> 3) * kBytes + 64 + (block & 7) * kSubBytes;
+  }
+  STRATA_DEVICE static CodePair pair(const std::byte* group, std::int64_t block, int row, int c) {
+    const std::byte* p = part(group, block) + 24;
+    const CodePair codes = nibble_pair(kHigh ? p + 64 : p, row, c);
+    return kHigh ? with_high_bits(codes, p, row, c) : codes;
+  }
+  STRATA_DEVICE static Scales scales(const std::byte* group, std::int64_t block, int row) {
+    const std::byte* unit = group + (block >> 3) * kBytes + 2 * row;
+    const std::byte* p = part(group, block);
     const int low = load<std::uint8_t>(p + row);
     const int high = load<std::uint8_t>(p + 16 + row % 8) >> (4 * (row / 8)) & 15;
     const int scale = (low & 15) | (high & 3) << 4;
     const int min = low >> 4 | (high >> 2) << 4;
-    d.scale[0] = mul_rn(load_half(unit + 2 * row), static_cast<float>(scale));              // exact
-    d.min = mul_rn(sub_rn(0.0f, load_half(unit + 32 + 2 * row)), static_cast<float>(min));  // exact
-    p += 24;
-    decode_nibbles(kHigh ? p + 64 : p, row, d);
-    if constexpr (kHigh) decode_high_bits(p, row, d);
-    return d;
+    return {{mul_rn(load_half(unit), static_cast<float>(scale)), 0.0f},            // exact
+            mul_rn(sub_rn(0.0f, load_half(unit + 32)), static_cast<float>(min))};  // exact
   }
 };
 using Q4_K = KFormat<false>;
@@ -113,30 +111,41 @@ struct Q6_K {
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 32 + 128 + 256;
   static constexpr std::size_t kBytes = 32 + 8 * kSubBytes;
-  STRATA_DEVICE static LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
-    LaneBlock d;
-    const std::byte* unit = group + (block >> 3) * kBytes;
-    const std::byte* p = unit + 32 + (block & 7) * kSubBytes;
-    const float super = load_half(unit + 2 * row);
-    STRATA_UNROLL(2)
-    for (int part = 0; part < 2; ++part) {  // exact: 11 + 8 bits
-      const auto scale = static_cast<std::int8_t>(load<std::uint8_t>(p + 16 * part + row));
-      d.scale[part] = mul_rn(super, static_cast<float>(scale));
-    }
-    decode_nibbles(p + 32 + 128, row, d);
-    STRATA_UNROLL(8)
-    for (int c = 0; c < 8; ++c) {
-      const auto pairs = load<std::uint32_t>(p + 32 + 64 * (c / 4) + 4 * row);
-      const int bit = c % 4;
-      d.codes[c] |= (bit == 0   ? pairs << 4
-                     : bit == 1 ? pairs << 2
-                     : bit == 2 ? pairs
-                                : pairs >> 2) &
-                    0x30303030U;
-    }
-    return d;
+  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
+    return group + (block >> 3) * kBytes + 32 + (block & 7) * kSubBytes;
+  }
+  STRATA_DEVICE static CodePair pair(const std::byte* group, std::int64_t block, int row, int c) {
+    const std::byte* p = part(group, block) + 32;
+    const CodePair codes = nibble_pair(p + 128, row, c);
+    const auto low = load<std::uint32_t>(p + 4 * row);
+    const auto high = load<std::uint32_t>(p + 64 + 4 * row);
+    return {codes.low | (low >> (2 * c) << 4 & 0x30303030U),
+            codes.high | (high >> (2 * c) << 4 & 0x30303030U)};
+  }
+  STRATA_DEVICE static Scales scales(const std::byte* group, std::int64_t block, int row) {
+    const std::byte* p = part(group, block) + row;
+    const float super = load_half(group + (block >> 3) * kBytes + 2 * row);
+    const auto first = static_cast<std::int8_t>(load<std::uint8_t>(p));
+    const auto second = static_cast<std::int8_t>(load<std::uint8_t>(p + 16));
+    return {{mul_rn(super, static_cast<float>(first)),  // exact: 11 + 8 bits
+             mul_rn(super, static_cast<float>(second))},
+            0.0f};
   }
 };
+
+// A whole block of a row.
+template <class Format>
+STRATA_DEVICE LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
+  LaneBlock d;
+  d.scales = Format::scales(group, block, row);
+  STRATA_UNROLL(4)
+  for (int c = 0; c < 4; ++c) {
+    const CodePair pair = Format::pair(group, block, row, c);
+    d.codes[c] = pair.low;
+    d.codes[c + 4] = pair.high;
+  }
+  return d;
+}
 
 // Float types: element k of a row.
 struct F32 {

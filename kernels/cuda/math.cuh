@@ -125,6 +125,16 @@ STRATA_DEVICE Int4 load<Int4>(const void* p) {
 }
 #endif
 
+// `p` is aligned to the value's size.
+template <class T>
+STRATA_DEVICE void store(void* p, const T& value) {
+#ifdef __CUDACC__
+  *static_cast<T*>(p) = value;
+#else
+  std::memcpy(p, &value, sizeof value);
+#endif
+}
+
 STRATA_DEVICE float load_half(const void* p) { return half_value(load<std::uint16_t>(p)); }
 
 }  // namespace strata::cuda

@@ -6,7 +6,7 @@
 
 namespace strata::cuda {
 
-struct Float4 {
+struct alignas(16) Float4 {
   float v[4];
 };
 
@@ -79,7 +79,7 @@ struct QuantizeKernel {
       shared.sum[thread] = sum;
       std::byte* panel =
           panels + static_cast<std::size_t>(first + thread / 8) * kernels::kPanelBlockBytes;
-      std::memcpy(panel + 4 * (thread % 8), &codes, 4);
+      store(panel + 4 * (thread % 8), codes);
     });
     block.each([&](int thread) {
       if (first + thread / 8 >= blocks || thread % 8 != 0) return;
@@ -88,9 +88,8 @@ struct QuantizeKernel {
       const std::int32_t sum = low + s[4] + s[5] + s[6] + s[7];
       const kernels::BlockMeta meta{scale[thread], sum,
                                     mul_rn(static_cast<float>(sum), scale[thread]), low};
-      std::memcpy(
-          panels + static_cast<std::size_t>(first + thread / 8) * kernels::kPanelBlockBytes + 32,
-          &meta, sizeof meta);
+      store(panels + static_cast<std::size_t>(first + thread / 8) * kernels::kPanelBlockBytes + 32,
+            meta);
     });
   }
 };
@@ -108,7 +107,7 @@ struct SwigluKernel {
       const std::int64_t i = block.index * kThreads + thread;
       if (i >= quads) return;
       const Float4 h = source.at(i);
-      std::memcpy(hidden + 4 * i, &h, sizeof h);
+      store(hidden + 4 * i, h);
     });
   }
 };

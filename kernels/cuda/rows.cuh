@@ -10,12 +10,13 @@ namespace strata::cuda {
 template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
                                     float* out) {
-  const LaneBlock d = Format::decode(group, block, row);
+  const LaneBlock d = decode<Format>(group, block, row);
   STRATA_UNROLL(32)
   for (int i = 0; i < 32; ++i) {
     const auto code = static_cast<std::int8_t>(d.codes[i / 4] >> (8 * (i % 4)));
-    float w = mul_rn(static_cast<float>(code - Format::kOffset), d.scale[i / Format::kPartElems]);
-    if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, d.min);
+    float w =
+        mul_rn(static_cast<float>(code - Format::kOffset), d.scales.part[i / Format::kPartElems]);
+    if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, d.scales.min);
     out[i] = w;
   }
 }

@@ -151,11 +151,13 @@ void destroy_stream(Stream stream) noexcept { static_cast<void>(cudaStreamDestro
 void synchronize(Stream stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
 void copy(Stream stream, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync of {} bytes",
         bytes);
 }
 
 void fill_zero(Stream stream, void* memory, std::size_t bytes) {
+  if (bytes == 0) return;
   check(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync of {} bytes", bytes);
 }
 

@@ -32,8 +32,10 @@
 namespace strata::cuda {
 
 template <int kThreads>
-struct Block {
-  std::int64_t index;  // in the grid
+class Block {
+ public:
+  STRATA_DEVICE explicit Block(std::int64_t i) : index(i) {}
+  const std::int64_t index;  // in the grid
 
   // step(thread) for every thread; then a barrier. All threads of a block must come here alike.
   template <class Step>
@@ -42,9 +44,28 @@ struct Block {
     step(static_cast<int>(threadIdx.x));
     __syncthreads();
 #else
-    for (int thread = 0; thread < kThreads; ++thread) step(thread);
+    run(step);
 #endif
   }
+
+  // The same without the barrier: for steps that share nothing with other threads.
+  template <class Step>
+  STRATA_DEVICE void lanes(const Step& step) const {
+#ifdef __CUDACC__
+    step(static_cast<int>(threadIdx.x));
+#else
+    run(step);
+#endif
+  }
+
+#ifndef __CUDACC__
+ private:
+  // Every other block backwards: a step whose threads are not independent shows.
+  template <class Step>
+  void run(const Step& step) const {
+    for (int i = 0; i < kThreads; ++i) step(index % 2 == 0 ? i : kThreads - 1 - i);
+  }
+#endif
 };
 
 // A variable of each thread: registers on a GPU.

@@ -140,7 +140,11 @@ void CudaDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
                                            .out_width = o.out.width,
                                            .accumulate = o.accumulate};
     }
-    cuda::dot(stream, m.type, args);
+    if (x.count > cuda::kMaxDotTokens && state_->in_tiles(m.type)) {
+      cuda::dot_tiles(stream, m.type, args);
+    } else {
+      cuda::dot(stream, m.type, args);
+    }
   }
 }
 

@@ -9,22 +9,25 @@ struct CudaDevice::State::Experts {
   State& s;
   const quant::ExpertLayout& layout;
   std::int32_t columns = 0;
-  const std::int32_t* x_rows = nullptr;    // on the device
-  const std::int32_t* out_rows = nullptr;  // on the device
-  const cuda::DotJob* jobs[4] = {};        // on the device, by tile width
+  const std::int32_t* x_rows = nullptr;       // on the device
+  const std::int32_t* out_rows = nullptr;     // on the device
+  const cuda::DotJob* jobs[kJobWidths] = {};  // on the device
 
-  // Cuts the work into tiles of at most 8 columns and brings them to the device.
+  // Cuts the work into jobs and brings them to the device.
   void plan(std::span<const ExpertWork> work) {
     s.x_rows.clear();
     s.out_rows.clear();
     std::size_t bytes = 0;
+    const bool tiles =
+        s.in_tiles(layout.gate_type) && s.in_tiles(layout.up_type) && s.in_tiles(layout.down_type);
+    const std::int32_t most = tiles ? cuda::kTileTokens : cuda::kMaxDotTokens;
     for (auto& list : s.jobs) list.clear();
     for (const ExpertWork& w : work) {
       s.x_rows.insert(s.x_rows.end(), w.tokens.begin(), w.tokens.end());
       s.out_rows.insert(s.out_rows.end(), w.rows.begin(), w.rows.end());
       for (auto left = static_cast<std::int32_t>(w.tokens.size()); left > 0;) {
-        const std::int32_t count = std::min(left, cuda::kMaxDotTokens);
-        const int width = count > 4 ? 3 : count > 2 ? 2 : count - 1;
+        const std::int32_t count = std::min(left, most);
+        const int width = count > 8 ? 4 : count > 4 ? 3 : count > 2 ? 2 : count - 1;
         s.jobs[width].push_back({w.blob, columns, count});
         bytes += sizeof(cuda::DotJob);
         columns += count;
@@ -32,22 +35,27 @@ struct CudaDevice::State::Experts {
       }
     }
     bytes += 2 * sizeof(std::int32_t) * static_cast<std::size_t>(columns);
-    s.staging.begin(bytes, 6);
+    s.staging.begin(bytes, 2 + kJobWidths);
     x_rows = s.staging.put(std::span<const std::int32_t>(s.x_rows));
     out_rows = s.staging.put(std::span<const std::int32_t>(s.out_rows));
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kJobWidths; ++i) {
       jobs[i] = s.staging.put(std::span<const cuda::DotJob>(s.jobs[i]));
     }
     s.staging.send();
   }
 
-  // One launch a tile width.
+  // One launch a width.
   void dot(gguf::Type type, cuda::DotArgs args) const {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kJobWidths; ++i) {
       args.job = jobs[i];
       args.jobs = static_cast<std::int32_t>(s.jobs[i].size());
       args.tile = 1 << i;
-      if (args.jobs > 0) cuda::dot(s.stream, type, args);
+      if (args.jobs == 0) continue;
+      if (i == kJobWidths - 1) {
+        cuda::dot_tiles(s.stream, type, args);
+      } else {
+        cuda::dot(s.stream, type, args);
+      }
     }
   }
 

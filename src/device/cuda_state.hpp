@@ -132,6 +132,9 @@ class CudaDevice final : public Device {
           p.cache.capacity, p.position,     0};
 }
 
+// Jobs of at most 1, 2, 4 and 8 columns, and of more, for tensor cores.
+inline constexpr int kJobWidths = 5;
+
 struct CudaDevice::State {
   explicit State(const cuda::Gpu& g) : gpu(g) {}
 
@@ -141,6 +144,10 @@ struct CudaDevice::State {
     return stream;
   }
 
+  // Whether many columns of a type are multiplied on tensor cores. The bits are the same.
+  [[nodiscard]] bool in_tiles(gguf::Type type) const noexcept {
+    return gpu.major >= 8 && !quant::is_float(type);
+  }
   // x quantised as panels of one token.
   [[nodiscard]] const std::byte* quantize(Rows x);
   // The places on the device.
@@ -154,7 +161,7 @@ struct CudaDevice::State {
   CudaScratch panels, gate_up, hidden, partials;
   std::vector<cuda::Place> places;
   std::vector<cuda::QueryRows> tiles;
-  std::vector<cuda::DotJob> jobs[4];  // by tile width: 1, 2, 4, 8
+  std::vector<cuda::DotJob> jobs[kJobWidths];
   std::vector<std::int32_t> x_rows, out_rows;
   std::vector<bool> done;  // of linear()'s outputs
 };

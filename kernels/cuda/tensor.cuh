@@ -1,0 +1,72 @@
+// int8 matrix products of a warp, 16 weight rows x 8 tokens x 32 elements: on tensor cores, or, for
+// tests on the host, by the book. Exact either way.
+#pragma once
+
+#include "kernels/cuda/math.cuh"
+
+namespace strata::cuda {
+
+// A lane's share, with g = lane / 4 and t = lane % 4.
+struct WeightFragment {
+  std::uint32_t a[4];  // codes 4t..4t+3 of rows g, g + 8; the same of elements 16 later
+};
+struct TokenFragment {
+  std::uint32_t b[2];  // codes 4t..4t+3 of token g; the same of elements 16 later
+};
+struct DotFragment {
+  std::int32_t c[4];  // row g with tokens 2t, 2t + 1; row g + 8 with the same
+};
+
+#ifdef __CUDACC__
+STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
+      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]));
+#endif
+}
+STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
+                          int half) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
+      : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]));
+#endif
+}
+#endif
+
+// d += w x for every warp of the block; with `half` 0 or 1 of the first or last 16 elements only,
+// with -1 of all. No barrier: a warp stands alone.
+template <int kThreads>
+STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<DotFragment, kThreads>& d,
+                            PerThread<WeightFragment, kThreads>& w,
+                            PerThread<TokenFragment, kThreads>& x, int half = -1) {
+#ifdef __CUDACC__
+  static_cast<void>(block);
+  const int thread = static_cast<int>(threadIdx.x);
+  if (half < 0) {
+    mma_32(d[thread], w[thread], x[thread]);
+  } else {
+    mma_16(d[thread], w[thread], x[thread], half);
+  }
+#else
+  block.lanes([&](int thread) {
+    const int warp = thread / 32 * 32;
+    const int g = thread % 32 / 4;
+    const int t = thread % 4;
+    for (int i = 0; i < 4; ++i) {
+      const int token = 2 * t + i % 2;
+      for (int k = half == 1 ? 1 : 0; k < (half == 0 ? 1 : 2); ++k) {
+        for (int lane = 0; lane < 4; ++lane) {
+          d[thread].c[i] = dot4(d[thread].c[i], w[warp + 4 * g + lane].a[2 * k + i / 2],
+                                static_cast<std::int32_t>(x[warp + 4 * token + lane].b[k]));
+        }
+      }
+    }
+  });
+#endif
+}
+
+}  // namespace strata::cuda
