@@ -110,6 +110,12 @@ inline OwnRows hard_rows(int count, std::int64_t width, unsigned seed) {
       case 4:
         v *= 1e-41f;
         break;
+      case 5: {  // halves of a step that is no power of two: x * (1 / scale) is not x / scale
+        const float step = 0.1f * static_cast<float>(1 + i / 32 % 50);
+        v = step *
+            (i % 32 == 0 ? 127.0f : static_cast<float>(static_cast<int>(i % 32) * 7) - 99.5f);
+        break;
+      }
       default:
         break;
     }
