@@ -71,7 +71,7 @@ class CudaStaging {
   // Where the array will be on the device once sent.
   template <class T>
   [[nodiscard]] const T* put(std::span<const T> values) {
-    std::memcpy(host_.data() + end_, values.data(), values.size_bytes());
+    if (!values.empty()) std::memcpy(host_.data() + end_, values.data(), values.size_bytes());
     const auto* there = reinterpret_cast<const T*>(device_.data() + end_);
     end_ += (values.size_bytes() + kAlign - 1) / kAlign * kAlign;
     return there;
