@@ -39,8 +39,10 @@ struct DotTileKernel {
     return place_of(a, kTokens, (g < groups ? g : groups - 1) * a.jobs + job);
   }
 
-  STRATA_DEVICE static const BlockMeta& meta(const Shared& shared, int stage, int token) {
-    return *reinterpret_cast<const BlockMeta*>(&shared.x[stage][token][2]);
+  STRATA_DEVICE static BlockMeta meta(const Shared& shared, int stage, int token) {
+    BlockMeta meta;
+    memcpy(&meta, &shared.x[stage][token][2], sizeof meta);
+    return meta;
   }
   STRATA_DEVICE static std::uint32_t codes(const Shared& shared, int stage, int token, int chunk) {
     return static_cast<std::uint32_t>(shared.x[stage][token][chunk / 4].v[chunk % 4]);

@@ -139,6 +139,8 @@ class Parity {
     if (base_.cache.size.kind != core::CacheRequest::Kind::kDefault) {
       fail(ErrorKind::kUsage, "--expert-cache: bench parity takes sizes with --cache");
     }
+    base_.cache.size.kind = core::CacheRequest::Kind::kNone;
+    base_.cache.needs_cache.clear();  // the other flags are for the engines with a cache
   }
 
   void run() {

@@ -40,8 +40,9 @@ void ExpertTiers::set_home(device::Device& home, int tokens, int used, std::int6
   if (home.is_host_memory()) return;
   home_ = &home;
   const std::size_t row = sizeof(float) * static_cast<std::size_t>(width);
-  host_x_ = Buffer(row * static_cast<std::size_t>(tokens));
-  host_parts_ = Buffer(row * static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
+  host_x_ = home.allocate_host(row * static_cast<std::size_t>(tokens));
+  host_parts_ =
+      home.allocate_host(row * static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
   rows_.reserve(static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
 }
 
@@ -49,14 +50,14 @@ device::Rows ExpertTiers::to_pool(device::Rows x) {
   if (home_ == nullptr) return x;
   const std::size_t bytes =
       sizeof(float) * static_cast<std::size_t>(x.count) * static_cast<std::size_t>(x.width);
-  assert(bytes <= host_x_.size());
-  home_->copy_to_host(host_x_.data(), reinterpret_cast<const std::byte*>(x.data), bytes);
-  return {host_x_.as<float>(), x.count, x.width};
+  assert(bytes <= host_x_->size());
+  home_->copy_to_host(host_x_->data(), reinterpret_cast<const std::byte*>(x.data), bytes);
+  return {reinterpret_cast<float*>(host_x_->data()), x.count, x.width};
 }
 
 device::Rows ExpertTiers::pool_parts(device::Rows parts) noexcept {
   if (home_ == nullptr) return parts;
-  return {host_parts_.as<float>(), parts.count, parts.width};
+  return {reinterpret_cast<float*>(host_parts_->data()), parts.count, parts.width};
 }
 
 void ExpertTiers::from_pool(std::span<const device::ExpertWork> misses, device::Rows parts) {
@@ -66,13 +67,15 @@ void ExpertTiers::from_pool(std::span<const device::ExpertWork> misses, device::
     rows_.insert(rows_.end(), w.rows.begin(), w.rows.end());
   std::ranges::sort(rows_);
   const device::Rows host = pool_parts(parts);
-  // Neighbours in one copy: a prompt whose experts all missed is a single one.
+  // Neighbours in one copy: a prompt whose experts all missed is a single one. The pool writes to
+  // these rows again only after the next layer's x has been copied to it.
   for (std::size_t first = 0; first < rows_.size();) {
     std::size_t last = first + 1;
     while (last < rows_.size() && rows_[last] == rows_[last - 1] + 1) ++last;
-    home_->copy_from_host(reinterpret_cast<std::byte*>(parts.row(rows_[first])),
-                          reinterpret_cast<const std::byte*>(host.row(rows_[first])),
-                          sizeof(float) * (last - first) * static_cast<std::size_t>(parts.width));
+    home_->copy_from_host_later(
+        reinterpret_cast<std::byte*>(parts.row(rows_[first])),
+        reinterpret_cast<const std::byte*>(host.row(rows_[first])),
+        sizeof(float) * (last - first) * static_cast<std::size_t>(parts.width));
     first = last;
   }
 }

@@ -94,7 +94,34 @@ std::unique_ptr<Copier> CudaDevice::make_copier() {
   return std::make_unique<CudaCopier>(state_->gpu.index);
 }
 
+void CudaDevice::copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
+  cuda::copy(state_->use(), to, from, bytes);
+}
+
+std::unique_ptr<Memory> CudaDevice::allocate_host(std::size_t bytes) {
+  (void)state_->use();
+  auto memory = std::make_unique<CudaMemory>(CudaBlock(bytes, true));
+  std::memset(memory->data(), 0, bytes);
+  return memory;
+}
+
 void CudaDevice::synchronize() { cuda::synchronize(state_->use()); }
+
+int CudaDevice::mark() {
+  const cuda::Stream stream = state_->use();
+  if (state_->marks == state_->events.size()) state_->events.emplace_back();
+  cuda::record(state_->events[state_->marks], stream);
+  return static_cast<int>(state_->marks++);
+}
+
+double CudaDevice::seconds(int from, int to) const {
+  const auto event = [this](int mark) -> cuda::Event {
+    return state_->events[static_cast<std::size_t>(mark)];
+  };
+  return cuda::elapsed_ms(event(from), event(to)) * 1e-3;
+}
+
+void CudaDevice::clear_marks() { state_->marks = 0; }
 
 void CudaDevice::embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) {
   const cuda::Stream stream = state_->use();

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace strata::device {
@@ -46,6 +47,23 @@ class CudaStream {
 
  private:
   cuda::Stream stream_;
+};
+
+class CudaEvent {
+ public:
+  CudaEvent() : event_(cuda::create_event()) {}
+  CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~CudaEvent() {
+    if (event_ != nullptr) cuda::destroy_event(event_);
+  }
+  operator cuda::Event() const noexcept { return event_; }
+
+ private:
+  cuda::Event event_;
 };
 
 // Device memory that grows to the largest use: no allocation on the token path.
@@ -105,7 +123,12 @@ class CudaDevice final : public Device {
   void copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Copier> make_copier() override;
+  void copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Memory> allocate_host(std::size_t bytes) override;
   void synchronize() override;
+  int mark() override;
+  [[nodiscard]] double seconds(int from, int to) const override;
+  void clear_marks() override;
   [[nodiscard]] std::unique_ptr<Memory> allocate(std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Memory> upload(Buffer&& host) override;
   void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) override;
@@ -164,6 +187,8 @@ struct CudaDevice::State {
   std::vector<cuda::DotJob> jobs[kJobWidths];
   std::vector<std::int32_t> x_rows, out_rows;
   std::vector<bool> done;  // of linear()'s outputs
+  std::vector<CudaEvent> events;
+  std::size_t marks = 0;  // events in use
 };
 
 }  // namespace strata::device

@@ -16,22 +16,21 @@ std::int64_t round_up(std::int64_t n) {
   return (n + quant::kGroupRows - 1) / quant::kGroupRows * quant::kGroupRows;
 }
 
-// Adds the time until its end to a part.
+// Adds what the device does until its end to a part.
+template <class Spans>
 class PartTimer {
  public:
-  PartTimer(device::Device& device, Stats& stats, Part part)
-      : device_(device), seconds_(stats.of(part).seconds) {}
-  ~PartTimer() {
-    device_.synchronize();
-    seconds_ += watch_.seconds();
-  }
+  PartTimer(device::Device& device, Spans& spans, Part part)
+      : device_(device), spans_(spans), part_(part), from_(device.mark()) {}
+  ~PartTimer() { spans_.push_back({part_, from_, device_.mark()}); }
   PartTimer(const PartTimer&) = delete;
   PartTimer& operator=(const PartTimer&) = delete;
 
  private:
   device::Device& device_;
-  double& seconds_;
-  Stopwatch watch_;
+  Spans& spans_;
+  Part part_;
+  int from_;
 };
 
 }  // namespace
@@ -70,12 +69,10 @@ Forward::Forward(const Model& model, device::Device& device, device::Device& poo
   attn_ = make(static_cast<std::int64_t>(h.heads) * h.head_dim);
   router_ = make(round_up(h.experts));
   parts_ = make(static_cast<std::int64_t>(h.experts_used) * round_up(h.embd));
-  ids_ = make(h.experts_used);
-  weights_ = make(h.experts_used);
+  choice_ = make(std::int64_t{2} * h.experts_used);
   tiers_.set_home(device, max_window, h.experts_used, h.embd);
   if (device.is_host_memory()) return;
-  host_ids_.resize(ids_->size() / sizeof(std::int32_t));
-  host_weights_.resize(weights_->size() / sizeof(float));
+  host_choice_ = device.allocate_host(choice_->size());
 }
 
 std::size_t Forward::activation_bytes(const model::HParams& h, int tokens) noexcept {
@@ -107,7 +104,7 @@ Rows Forward::run(std::span<const WindowToken> window) {
     wanted += t.wants_logits ? 1 : 0;
   }
   {
-    const PartTimer timer(device_, stats_, Part::kOther);
+    const PartTimer timer(device_, spans_, Part::kOther);
     device_.embed(model_.token_embd, tokens_, rows(x_, count_, h.embd));
   }
   for (int layer = 0; layer < h.layers; ++layer) {
@@ -126,7 +123,7 @@ Rows Forward::run(std::span<const WindowToken> window) {
   }
   Rows logits{};
   if (wanted > 0) {
-    const PartTimer timer(device_, stats_, Part::kHead);
+    const PartTimer timer(device_, spans_, Part::kHead);
     logits = rows(logits_, wanted, round_up(h.vocab));
     const Rows norm = rows(norm_, count_, h.embd);
     device_.rms_norm(rows(x_, count_, h.embd), model_.output_norm.data(), h.norm_eps, norm);
@@ -136,6 +133,7 @@ Rows Forward::run(std::span<const WindowToken> window) {
     count_bytes(Part::kHead, weights);
   }
   logits = logits_on_host(logits);
+  add_times();
   stats_.seconds += watch.seconds();
   return logits;
 }
@@ -144,22 +142,29 @@ Rows Forward::logits_on_host(Rows logits) {
   if (logits.count == 0 || device_.is_host_memory()) return logits;
   const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(logits.count) *
                             static_cast<std::size_t>(logits.width);
-  if (bytes > host_logits_.size()) host_logits_ = Buffer(bytes);
-  device_.copy_to_host(host_logits_.data(), reinterpret_cast<const std::byte*>(logits.data), bytes);
-  return {host_logits_.as<float>(), logits.count, logits.width};
+  if (!host_logits_ || bytes > host_logits_->size()) host_logits_ = device_.allocate_host(bytes);
+  device_.copy_to_host(host_logits_->data(), reinterpret_cast<const std::byte*>(logits.data),
+                       bytes);
+  return {reinterpret_cast<float*>(host_logits_->data()), logits.count, logits.width};
+}
+
+void Forward::add_times() {
+  device_.synchronize();
+  for (const Span& span : spans_) {
+    stats_.of(span.part).seconds += device_.seconds(span.from, span.to);
+  }
+  spans_.clear();
+  device_.clear_marks();
 }
 
 Forward::Choice Forward::read_choice(std::size_t choices) {
-  if (device_.is_host_memory()) {
-    return {{reinterpret_cast<const std::int32_t*>(ids_->data()), choices},
-            {reinterpret_cast<const float*>(weights_->data()), choices}};
+  const std::byte* host = choice_->data();
+  if (!device_.is_host_memory()) {
+    device_.copy_to_host(host_choice_->data(), choice_->data(), 2 * sizeof(float) * choices);
+    host = host_choice_->data();
   }
-  const auto to_host = [&](auto& host, const device::Memory& memory) {
-    device_.copy_to_host(reinterpret_cast<std::byte*>(host.data()), memory.data(),
-                         sizeof(host[0]) * choices);
-    return std::span(host).first(choices);
-  };
-  return {to_host(host_ids_, *ids_), to_host(host_weights_, *weights_)};
+  return {{reinterpret_cast<const std::int32_t*>(host), choices},
+          {reinterpret_cast<const float*>(host) + choices, choices}};
 }
 
 // x += output(attention(norm(x))). In the last layer only the rows whose logits are wanted go on
@@ -174,11 +179,11 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   places_.clear();
   for (const WindowToken& t : window) places_.push_back({t.sequence->layer(layer), t.position});
   {
-    const PartTimer timer(device_, stats_, Part::kOther);
+    const PartTimer timer(device_, spans_, Part::kOther);
     device_.rms_norm(rows(x_, count_, h.embd), w.attn_norm.data(), h.norm_eps, norm);
   }
   {
-    const PartTimer timer(device_, stats_, Part::kDense);
+    const PartTimer timer(device_, spans_, Part::kDense);
     const device::LinearOutput outputs[] = {{&w.q, q}, {&w.k, k}, {&w.v, v}};
     device_.linear(norm, outputs);
     const device::Linear* const weights[] = {&w.q, &w.k, &w.v};
@@ -187,7 +192,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   const device::AttentionShape shape{h.heads, h.kv_heads, h.head_dim,
                                      1.0f / std::sqrt(static_cast<float>(h.head_dim))};
   {
-    const PartTimer timer(device_, stats_, Part::kOther);
+    const PartTimer timer(device_, spans_, Part::kOther);
     if (w.q_norm.memory) {
       const Rows q_heads{q.data, count_ * h.heads, h.head_dim};
       const Rows k_heads{k.data, count_ * h.kv_heads, h.head_dim};
@@ -207,7 +212,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   }
   const Rows attn = rows(attn_, count_, q.width);
   {
-    const PartTimer timer(device_, stats_, Part::kAttention);
+    const PartTimer timer(device_, spans_, Part::kAttention);
     device_.attention(q, places_, shape, attn);
     for (std::size_t t = 0; t < places_.size();
          ++t) {  // each sequence's past is read once a window
@@ -220,7 +225,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
       }
     }
   }
-  const PartTimer timer(device_, stats_, Part::kDense);
+  const PartTimer timer(device_, spans_, Part::kDense);
   const device::LinearOutput outputs[] = {{&w.output, rows(x_, count_, h.embd), true}};
   device_.linear(attn, outputs);
   const device::Linear* const weights[] = {&w.output};
@@ -253,13 +258,12 @@ void Forward::expert_block(int layer) {
   const Rows logits = rows(router_, count_, round_up(h.experts));
   const Rows parts = rows(parts_, count_ * h.experts_used, h.embd);
   Choice choice;
-  auto* weights = reinterpret_cast<float*>(weights_->data());
   {
-    const PartTimer timer(device_, stats_, Part::kOther);
+    const PartTimer timer(device_, spans_, Part::kOther);
     device_.rms_norm(x, w.ffn_norm.data(), h.norm_eps, norm);
   }
   {
-    const PartTimer timer(device_, stats_, Part::kDense);
+    const PartTimer timer(device_, spans_, Part::kDense);
     const device::LinearOutput outputs[] = {{&w.router, logits}};
     device_.linear(norm, outputs);
     const device::Linear* const router[] = {&w.router};
@@ -267,19 +271,20 @@ void Forward::expert_block(int layer) {
   }
   const std::size_t choices =
       static_cast<std::size_t>(count_) * static_cast<std::size_t>(h.experts_used);
+  auto* ids = reinterpret_cast<std::int32_t*>(choice_->data());
+  float* weights = reinterpret_cast<float*>(ids) + choices;
   {
-    const PartTimer timer(device_, stats_, Part::kOther);
-    device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize},
-                  reinterpret_cast<std::int32_t*>(ids_->data()), weights);
+    const PartTimer timer(device_, spans_, Part::kOther);
+    device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
     choice = read_choice(choices);
     if (observer_) observer_(layer, choice.ids, choice.weights, h.experts_used);
   }
   {
-    const PartTimer timer(device_, stats_, Part::kExperts);
+    const PartTimer timer(device_, spans_, Part::kExperts);
     stats_.of(Part::kExperts).bytes +=
         tiers_.compute(layer, norm, choice.ids, h.experts_used, parts);
   }
-  const PartTimer timer(device_, stats_, Part::kOther);
+  const PartTimer timer(device_, spans_, Part::kOther);
   device_.combine(parts, weights, h.experts_used, x);
 }
 

@@ -72,8 +72,8 @@ class ExpertTiers {
   ExpertDispatch dispatch_;
   std::vector<TierCounts> counts_;  // by layer
   device::Device* home_ = nullptr;
-  Buffer host_x_, host_parts_;
-  std::vector<std::int32_t> rows_;  // scratch
+  std::unique_ptr<device::Memory> host_x_, host_parts_;  // where there is a home
+  std::vector<std::int32_t> rows_;                       // scratch
   ExpertCache* cache_ = nullptr;
   device::Device* accelerator_ = nullptr;
   std::unique_ptr<Handover> handover_;

@@ -13,12 +13,14 @@
 #include "strata/device/expert_work.hpp"
 #include "strata/quant/packed_matrix.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace strata::device {
 
@@ -33,6 +35,18 @@ class Memory {
   Memory() = default;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+};
+
+// Host memory that a device copies from and to; the device's own kind where that is faster.
+class HostMemory final : public Memory {
+ public:
+  explicit HostMemory(std::size_t bytes) : buffer_(bytes) {
+    data_ = buffer_.data();
+    size_ = buffer_.size();
+  }
+
+ private:
+  Buffer buffer_;
 };
 
 // Copies host memory to a device's, beside the device's calls: for one thread of its own. Nothing
@@ -123,10 +137,27 @@ class Device {
     std::memcpy(to, from, bytes);
   }
 
+  // The same, and `from` must stay as it is until a later copy_to_host() or synchronize() returns.
+  virtual void copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
+    copy_from_host(to, from, bytes);
+  }
+  [[nodiscard]] virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) {
+    return std::make_unique<HostMemory>(bytes);
+  }
   [[nodiscard]] virtual std::unique_ptr<Copier> make_copier() { return std::make_unique<Copier>(); }
-  // Returns when all calls so far are done. Where calls only queue work, their times are true only
-  // between two of these.
+  // Returns when all calls so far are done.
   virtual void synchronize() {}
+  // Times of what calls do: mark() notes when all calls before it are done and numbers itself,
+  // seconds() tells what lies between two marks. All marks must be done: synchronize() first.
+  virtual int mark() {
+    marks_.push_back(Clock::now());
+    return static_cast<int>(marks_.size()) - 1;
+  }
+  [[nodiscard]] virtual double seconds(int from, int to) const {
+    const auto at = [this](int mark) { return marks_[static_cast<std::size_t>(mark)]; };
+    return std::chrono::duration<double>(at(to) - at(from)).count();
+  }
+  virtual void clear_marks() { marks_.clear(); }
 
   // Zeroed.
   [[nodiscard]] virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
@@ -164,6 +195,10 @@ class Device {
                        Rows parts) = 0;
   // x[t] += sum over ranks r, in order, of weights[t][r] * parts[t * ranks + r].
   virtual void combine(Rows parts, const float* weights, int ranks, Rows x) = 0;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::vector<Clock::time_point> marks_;
 };
 
 }  // namespace strata::device

@@ -92,6 +92,7 @@ class Forward {
     std::span<const float> weights;
   };
   [[nodiscard]] Choice read_choice(std::size_t choices);
+  void add_times();
   [[nodiscard]] device::Rows logits_on_host(device::Rows logits);
   void count_bytes(Part part, std::span<const device::Linear* const> weights);
 
@@ -103,15 +104,18 @@ class Forward {
   int max_window_;
   int count_ = 0;  // rows in flight
   std::unique_ptr<device::Memory> x_, norm_, q_, k_, v_, attn_, router_, parts_, logits_;
-  std::unique_ptr<device::Memory> ids_, weights_;
+  std::unique_ptr<device::Memory> choice_;  // [count][used] ids, then as many weights
   int logits_rows_ = 0;
   std::vector<std::int32_t> tokens_;
   std::vector<device::TokenPlace> places_;
   std::vector<std::int32_t> kept_;
+  struct Span {
+    Part part;
+    int from, to;  // the device's marks
+  };
+  std::vector<Span> spans_;  // of the window
   // Where the device's memory is not the host's: what the host needs to see.
-  std::vector<std::int32_t> host_ids_;
-  std::vector<float> host_weights_;
-  Buffer host_logits_;
+  std::unique_ptr<device::Memory> host_choice_, host_logits_;
   Stats stats_;
 };
 
