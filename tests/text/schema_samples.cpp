@@ -25,7 +25,7 @@ ordered_json answer(const ordered_json& request) {
   const GrammarMatcher on_tokens(grammar, test::demo_vocab());
   for (int i = 0; i < request.value("samples", 0); ++i) {
     const bool bytes = i % 2 == 0;
-    samples.push_back(test::random_text(bytes ? on_bytes : on_tokens,
+    samples.push_back(test::random_text(grammar, bytes ? on_bytes : on_tokens,
                                         bytes ? *test::byte_vocab() : *test::demo_vocab(), random,
                                         static_cast<int>(random() % 60)));
   }
