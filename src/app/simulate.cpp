@@ -31,6 +31,7 @@ Examples:
   strata simulate text.trace --train-split 0.5       starts from what the first half shows
   strata simulate story.trace code.trace --over-time 16 --plot change-of-topic.svg
   strata simulate --synthetic 2000 --cache 8         no trace at hand: a large model's, made up
+  strata simulate --synthetic 512 --seed 1 --seed 2 --over-time 8
 
 Policies and passes are the engine's own; the arena and the link are simulated. The optimum knows
 the future, admits at once and for free, and starts from the same contents: what no policy can

@@ -69,13 +69,20 @@ core::QuotaKind parse_quota(const std::string& text) {
   fail(ErrorKind::kUsage, "--quota {}: there are equal, marginal and first-come", text);
 }
 
+// Texts that have nothing in common, one after the other.
+core::Trace made_up_trace(const SimulateFlags& flags) {
+  core::Trace trace;
+  for (const std::uint64_t seed : flags.seeds) {
+    append(trace, core::synthetic_trace({.tokens = flags.synthetic, .seed = seed}));
+  }
+  return trace;
+}
+
 core::Trace input_trace(const SimulateFlags& flags) {
   if (flags.traces.empty() == (flags.synthetic == 0)) {
     fail(ErrorKind::kUsage, "give a routing trace, or --synthetic TOKENS for a made-up one");
   }
-  core::Trace trace = flags.synthetic == 0
-                          ? read_traces(flags.traces)
-                          : core::synthetic_trace({.tokens = flags.synthetic, .seed = flags.seed});
+  core::Trace trace = flags.synthetic == 0 ? read_traces(flags.traces) : made_up_trace(flags);
   if (flags.layers.empty()) return trace;
   return trace.slice(0, trace.tokens(), parse_layers(flags.layers, trace.layers()));
 }
@@ -146,6 +153,9 @@ void SimulateFlags::add(CLI::App& app) {
   number("--adapt-swaps", machine.pass.max_swaps, 0, "N", "most copies of a pass")
       ->capture_default_str()
       ->group(group);
+  number("--horizon", machine.pass.horizon, 1, "N",
+         "tokens in which a swap must earn its copy; by default the policy's own")
+      ->group(group);
   number("--link", link_gb, 1e-3, "GB/S", "bandwidth of copies")
       ->capture_default_str()
       ->group(group);
@@ -174,9 +184,11 @@ void SimulateFlags::add(CLI::App& app) {
   number("--synthetic", synthetic, 1, "TOKENS",
          "a made-up trace of 48 layers x 512 experts, 10 a token")
       ->group(group);
-  app.add_option("--seed", seed, "of the made-up trace")
+  app.add_option("--seed", seeds,
+                 "of the made-up trace; repeated: unrelated texts after each other")
       ->type_name("N")
-      ->capture_default_str()
+      ->expected(1, 1'000)
+      ->default_str("1")
       ->group(group);
 
   group = "What to print";

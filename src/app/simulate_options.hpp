@@ -18,7 +18,7 @@ struct SimulateFlags {
   std::vector<std::string> policies, caches, quotas;
   std::string admission = "passes";
   std::int64_t synthetic = 0;  // tokens of a made-up trace
-  std::uint64_t seed = 1;
+  std::vector<std::uint64_t> seeds = {1};
   double train_split = 0;
   std::int64_t skip = 0;
   std::int32_t experts = 0;

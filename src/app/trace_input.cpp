@@ -23,17 +23,18 @@ ModelExperts read_experts(const std::filesystem::path& path) {
   return experts;
 }
 
+void append(core::Trace& trace, const core::Trace& next) {
+  const std::int64_t before = trace.tokens();
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    core::RoutingEvent event = next[i];
+    event.token += before;
+    trace.add(event);
+  }
+}
+
 core::Trace read_traces(const std::vector<std::string>& paths) {
   core::Trace all = core::Trace::load(paths.front());
-  for (std::size_t i = 1; i < paths.size(); ++i) {
-    const core::Trace next = core::Trace::load(paths[i]);
-    const std::int64_t before = all.tokens();
-    for (std::size_t e = 0; e < next.size(); ++e) {
-      core::RoutingEvent event = next[e];
-      event.token += before;
-      all.add(event);
-    }
-  }
+  for (std::size_t i = 1; i < paths.size(); ++i) append(all, core::Trace::load(paths[i]));
   return all;
 }
 

@@ -19,6 +19,9 @@ struct ModelExperts {
 // From a GGUF file's header. Error(kInput) as model::read_hparams and model::bind_tensors.
 [[nodiscard]] ModelExperts read_experts(const std::filesystem::path& path);
 
+// Puts `next` after what there is.
+void append(core::Trace& trace, const core::Trace& next);
+
 // The traces one after the other, as one text. Error as core::Trace::load.
 [[nodiscard]] core::Trace read_traces(const std::vector<std::string>& paths);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstddef>
 #include <iterator>
 
@@ -36,19 +37,31 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+// A round number, 1, 2 or 5 times a power of ten, of which `most` has at most kTicks.
+double round_step(double most) {
+  const double power = std::pow(10, std::floor(std::log10(most / kTicks)));
+  for (const double step : {power, 2 * power, 5 * power}) {
+    if (step * kTicks >= most * (1 - 1e-9)) return step;
+  }
+  return 10 * power;
+}
+
 std::string axes_svg(const PlotAxes& axes) {
   std::string svg;
   const auto out = std::back_inserter(svg);
-  for (int i = 0; i <= kTicks; ++i) {
-    const double share = static_cast<double>(i) / kTicks;
-    const double x = kLeft + share * (kRight - kLeft);
-    const double y = kBottom - share * (kBottom - kTop);
-    const std::string tick = axes.x_percent ? fmt::format("{:.0f} %", 100 * share * axes.x_most)
-                                            : fmt::format("{:.4g}", share * axes.x_most);
+  const double step = round_step(axes.x_most);
+  for (int i = 0; i * step <= axes.x_most * (1 + 1e-9); ++i) {
+    const double x = kLeft + i * step / axes.x_most * (kRight - kLeft);
+    const std::string tick =
+        axes.x_percent ? fmt::format("{:.4g} %", 100 * i * step) : fmt::format("{:.4g}", i * step);
     fmt::format_to(out, "<path d=\"M{:.1f} {} V{}\" stroke=\"#ddd\"/>\n", x, kTop, kBottom);
-    fmt::format_to(out, "<path d=\"M{} {:.1f} H{}\" stroke=\"#ddd\"/>\n", kLeft, y, kRight);
     fmt::format_to(out, "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x,
                    kBottom + 20, tick);
+  }
+  for (int i = 0; i <= kTicks; ++i) {
+    const double share = static_cast<double>(i) / kTicks;
+    const double y = kBottom - share * (kBottom - kTop);
+    fmt::format_to(out, "<path d=\"M{} {:.1f} H{}\" stroke=\"#ddd\"/>\n", kLeft, y, kRight);
     fmt::format_to(out, "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{:.0f} %</text>\n",
                    kLeft - 8, y + 4, 100 * share);
   }

@@ -183,11 +183,25 @@ TEST_F(SimulateCommand, ShowsTheHitRateOverTime) {
   expect_error(run(arguments), 2, {"multiples of --over-time 64"});
 }
 
+TEST_F(SimulateCommand, ASwapEarnsItsCopyWithinTheHorizon) {
+  const auto copies = [](const char* horizon) {
+    return json_of({"simulate", kTrace, "--cache", "16", "--policy", "default", "--horizon",
+                    horizon})["results"][0]["copies"]
+        .get<int>();
+  };
+  EXPECT_LT(copies("16"), copies("64") / 2);
+  EXPECT_EQ(copies("64"), json_of({"simulate", kTrace, "--cache", "16", "--policy",
+                                   "default"})["results"][0]["copies"]);
+}
+
 TEST_F(SimulateCommand, MakesATraceUp) {
   const json results = json_of({"simulate", "--synthetic", "3", "--cache", "50%", "--policy",
                                 "fill", "--layers", "0,46-47"});
   EXPECT_EQ(results["trace"], json::parse("{\"tokens\": 3, \"layers\": 3, \"experts\": 512, "
                                           "\"choices\": 90}"));
+  const json two = json_of({"simulate", "--synthetic", "3", "--seed", "1", "--seed", "2",
+                            "--layers", "0", "--cache", "0"});
+  EXPECT_EQ(two["trace"]["tokens"], 6);
 }
 
 TEST_F(SimulateCommand, RefusesWhatItCannotUse) {

@@ -346,6 +346,11 @@ TEST(Plot, PlacesPointsAndTellsManyLinesApart) {
   const std::string svg = line_plot({.title = "t", .x_label = "x", .x_most = 2}, lines);
   EXPECT_THAT(svg, HasSubstr("M70.0 420.0 L590.0 50.0"));
   EXPECT_THAT(svg, HasSubstr("stroke-dasharray"));
+  EXPECT_THAT(svg, HasSubstr(">0.5</text>"));  // steps of 0.5 up to 2
+  EXPECT_THAT(svg, HasSubstr(">2</text>"));
+  const std::string tokens = line_plot({.title = "t", .x_label = "x", .x_most = 512}, {});
+  EXPECT_THAT(tokens, HasSubstr(">400</text>"));  // steps of 200
+  EXPECT_THAT(tokens, Not(HasSubstr(">600</text>")));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
