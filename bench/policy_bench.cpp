@@ -45,12 +45,13 @@ struct Observer {
 };
 
 // What the token path pays: the router's choices of one token in all layers.
-void token(benchmark::State& state) {
-  Observer observer(PolicyKind::kDefault);
+void token(benchmark::State& state, PolicyKind kind) {
+  Observer observer(kind);
   observer.token();  // makes the trace
   for (auto _ : state) observer.token();
 }
-BENCHMARK(token)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(token, default, PolicyKind::kDefault)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(token, pairs, PolicyKind::kPairs)->Unit(benchmark::kMicrosecond);
 
 // Where a pass finds the cache.
 enum Situation {
@@ -123,6 +124,8 @@ STRATA_PASS(filling, kDefault, kFilling);
 STRATA_PASS(changed, kDefault, kChanged);
 STRATA_PASS(lru_steady, kLru, kSteady);
 STRATA_PASS(lru_changed, kLru, kChanged);
+STRATA_PASS(pairs_steady, kPairs, kSteady);
+STRATA_PASS(pairs_changed, kPairs, kChanged);
 
 PolicyOptions lfu(float half_life) { return {.kind = PolicyKind::kLfu, .half_life = half_life}; }
 

@@ -59,7 +59,9 @@ class HeatPolicy final : public Policy {
       : kind_(options.kind),
         weight_power_(options.weight_power),
         heat_(geometry, half_lives),
-        mix_(mix.begin(), mix.end()) {
+        mix_(mix.begin(), mix.end()),
+        ages_alone_((options.kind == PolicyKind::kLru || options.kind == PolicyKind::kFill) &&
+                    profile == nullptr) {
     if (profile != nullptr) heat_.seed(*profile, kProfileTokens);
   }
 
@@ -69,8 +71,14 @@ class HeatPolicy final : public Policy {
   void end_token() noexcept override { heat_.end_token(); }
 
   void scores(std::int32_t layer, std::span<float> out) const noexcept override {
-    heat_.rates(layer, mix_, out);
     const auto last = heat_.last_use(layer);
+    if (ages_alone_) {
+      for (std::size_t e = 0; e < last.size(); ++e) {
+        out[e] = last[e] < 0 ? kNeverUsed : static_cast<float>(last[e] - heat_.picks());
+      }
+      return;
+    }
+    heat_.rates(layer, mix_, out);
     if (kind_ == PolicyKind::kLfu || kind_ == PolicyKind::kDefault) {
       for (float& score : out) score = score > 0 ? score : kNeverUsed;
       return;
@@ -102,6 +110,7 @@ class HeatPolicy final : public Policy {
   float weight_power_;
   Heat heat_;
   std::vector<float> mix_;  // [scales]
+  bool ages_alone_;         // no heat is asked for
 };
 
 // Heat, and what the layer's latest choice says of the next one.
