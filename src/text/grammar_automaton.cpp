@@ -255,11 +255,11 @@ void Nfa::embed(State from, const Dfa& dfa, State to) {
   }
 }
 
-EdgeIndex::EdgeIndex(const Nfa& nfa) : offsets_(nfa.size() + 1, 0), edges_(nfa.edges()) {
-  std::stable_sort(edges_.begin(), edges_.end(),
-                   [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.from < b.from; });
-  for (const Nfa::Edge& edge : edges_) ++offsets_[edge.from + 1];
+EdgeIndex::EdgeIndex(const Nfa& nfa) : offsets_(nfa.size() + 1, 0), edges_(nfa.edges().size()) {
+  for (const Nfa::Edge& edge : nfa.edges()) ++offsets_[edge.from + 1];
   for (std::size_t i = 1; i < offsets_.size(); ++i) offsets_[i] += offsets_[i - 1];
+  std::vector<std::size_t> next = offsets_;
+  for (const Nfa::Edge& edge : nfa.edges()) edges_[next[edge.from]++] = edge;
 }
 
 const Dfa::ByteEdge* Dfa::Node::find(std::uint8_t byte) const noexcept {

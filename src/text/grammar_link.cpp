@@ -16,7 +16,9 @@ class Linker {
   Linker(RuleSet& rules, RuleId root) : rules_(rules), root_(root), callers_(rules.size()) {
     for (RuleId id = 0; id < rules.size(); ++id) {
       for (const Nfa::Edge& edge : rules[id].nfa.edges()) {
-        if (edge.kind == Kind::kCall) callers_[edge.rule].push_back(id);
+        if (edge.kind != Kind::kCall) continue;
+        std::vector<RuleId>& callers = callers_[edge.rule];
+        if (callers.empty() || callers.back() != id) callers.push_back(id);
       }
     }
   }
@@ -152,13 +154,19 @@ class Linker {
       append(rule, dfa);
     }
     Grammar& grammar = *grammar_;
-    grammar.nodes.push_back({static_cast<std::uint32_t>(grammar.bytes.size()),
-                             static_cast<std::uint32_t>(grammar.calls.size()), 0, false, false,
-                             Grammar::PlainRun::kNone});
+    grammar.nodes.push_back(end_of_edges());
     for (Grammar::Id node = 0; node + 1 < grammar.nodes.size(); ++node) {
       grammar.nodes[node].plain_run = plain_run(node);
     }
     return grammar_;
+  }
+
+  // A node whose edges come next.
+  [[nodiscard]] Grammar::Node end_of_edges() const {
+    Grammar::Node node{};
+    node.first_byte = static_cast<std::uint32_t>(grammar_->bytes.size());
+    node.first_call = static_cast<std::uint32_t>(grammar_->calls.size());
+    return node;
   }
 
   void append(const RuleDraft& rule, const Dfa& dfa) {
@@ -167,10 +175,13 @@ class Linker {
     const auto number = static_cast<Grammar::Id>(grammar.rules.size());
     grammar.rules.push_back({base, rule.counted, rule.min, rule.max});
     for (const Dfa::Node& node : dfa.nodes) {
-      grammar.nodes.push_back(
-          {static_cast<std::uint32_t>(grammar.bytes.size()),
-           static_cast<std::uint32_t>(grammar.calls.size()), number, node.accepting,
-           node.accepting && node.bytes.empty() && node.calls.empty(), Grammar::PlainRun::kNone});
+      Grammar::Node made = end_of_edges();
+      made.rule = number;
+      made.accepting = node.accepting;
+      made.leaf = node.accepting && node.bytes.empty() && node.calls.empty();
+      made.reads_only =
+          !node.accepting && node.calls.empty() && !(rule.counted && &node == &dfa.nodes.front());
+      grammar.nodes.push_back(made);
       for (const Dfa::ByteEdge& edge : node.bytes) {
         grammar.bytes.push_back({edge.first, edge.last, base + edge.to});
       }

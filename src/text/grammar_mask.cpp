@@ -1,6 +1,7 @@
 #include "src/text/grammar_mask.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 #include <utility>
@@ -30,8 +31,10 @@ class Walk {
       : parser_(parser),
         vocab_(vocab),
         levels_(vocab.longest + 1),
-        marks_(vocab.longest + 1),
-        bits_((vocab.pieces.size() + 63) / 64) {}
+        rows_(std::make_unique_for_overwrite<Row[]>(kRows)),
+        bits_((vocab.pieces.size() + 63) / 64) {
+    for (std::size_t i = 0; i < kRows; ++i) rows_[i].node = kNowhere;
+  }
 
   TokenSet run(const Place& place) {
     parser_.work = 0;
@@ -64,8 +67,8 @@ class Walk {
     const Place next = parser_.frames().at(place.parent);
     const auto& nodes = vocab_.plain.nodes;
     for (std::size_t i = 0; i < vocab_.plain.size(); i = nodes[i].end) {
-      parser_.step({&next, 1}, nodes[i].byte, levels_[1]);
-      if (!levels_[1].empty()) return true;
+      parser_.step({&next, 1}, nodes[i].byte, levels_[1].places);
+      if (!levels_[1].places.empty()) return true;
     }
     return false;
   }
@@ -73,35 +76,93 @@ class Walk {
   void over(const TokenTrie& trie, const Place& place) {
     const TemporaryFrames temporary(parser_.frames());
     const std::size_t limit = parser_.grammar().limits.max_mask_steps;
-    levels_[0].assign(1, place);
-    marks_[0] = parser_.frames().size();
+    levels_[0].places.assign(1, place);
+    settle(levels_[0]);
     for (std::size_t i = 0; i < trie.size();) {
       const TokenTrie::Node& node = trie.nodes[i];
-      parser_.frames().truncate(marks_[node.depth - 1U]);
-      parser_.step(levels_[node.depth - 1U], node.byte, levels_[node.depth]);
+      if (!step(levels_[node.depth - 1U], node.byte, levels_[node.depth])) {
+        i = node.end;
+        continue;
+      }
+      for (const std::int32_t token : trie.tokens_of(i)) {
+        const auto id = static_cast<std::size_t>(token);
+        bits_[id / 64] |= std::uint64_t{1} << id % 64;
+      }
+      ++i;
       if (parser_.work > limit) {
         fail(ErrorKind::kUsage,
              "the grammar is too ambiguous: more than {} steps to find the next tokens "
              "(max_mask_steps)",
              limit);
       }
-      if (levels_[node.depth].empty()) {
-        i = node.end;
-        continue;
-      }
-      marks_[node.depth] = parser_.frames().size();
-      for (const std::int32_t token : trie.tokens_of(i)) {
-        const auto id = static_cast<std::size_t>(token);
-        bits_[id / 64] |= std::uint64_t{1} << id % 64;
-      }
-      ++i;
     }
+  }
+
+  // Where a text of so many bytes leads.
+  struct Level {
+    bool single = false;  // to `place` only, and its node only reads: nearly always
+    Place place;
+    std::vector<Place> places;  // otherwise
+    std::size_t frames = 0;     // that there are then
+  };
+
+  // False: nowhere.
+  bool step(const Level& from, std::uint8_t byte, Level& to) {
+    if (from.single) {
+      ++parser_.work;
+      const std::uint32_t target = row(from.place.node).to[byte];
+      if (target == kNowhere) return false;
+      if ((target & kNotSingle) == 0) {
+        to.single = true;
+        to.place = {target, from.place.count, from.place.parent};
+        to.frames = from.frames;
+        return true;
+      }
+    }
+    parser_.frames().truncate(from.frames);
+    if (from.single) {
+      parser_.step({&from.place, 1}, byte, to.places);
+    } else {
+      parser_.step(from.places, byte, to.places);
+    }
+    if (to.places.empty()) return false;
+    settle(to);
+    return true;
+  }
+
+  void settle(Level& level) {
+    level.frames = parser_.frames().size();
+    level.single =
+        level.places.size() == 1 && parser_.grammar().nodes[level.places[0].node].reads_only;
+    if (level.single) level.place = level.places[0];
+  }
+
+  // Where each byte leads from a node that only reads.
+  static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNotSingle = std::uint32_t{1} << 31;  // not to such a node
+  static constexpr std::size_t kRows = 32;
+  struct Row {
+    std::uint32_t node;
+    std::array<std::uint32_t, 256> to;
+  };
+  const Row& row(Grammar::Id node) {
+    Row& row = rows_[node % kRows];
+    if (row.node == node) return row;
+    const Grammar& grammar = parser_.grammar();
+    row.node = node;
+    row.to.fill(kNowhere);
+    for (const Grammar::ByteEdge& edge : grammar.bytes_of(node)) {
+      const std::uint32_t target =
+          grammar.nodes[edge.to].reads_only ? edge.to : edge.to | kNotSingle;
+      std::fill(row.to.begin() + edge.first, row.to.begin() + edge.last + 1, target);
+    }
+    return row;
   }
 
   Parser& parser_;
   const VocabIndex& vocab_;
-  std::vector<std::vector<Place>> levels_;  // where a text of so many bytes leads
-  std::vector<std::size_t> marks_;          // how many frames there are then
+  std::vector<Level> levels_;
+  std::unique_ptr<Row[]> rows_;  // the last ones used
   std::vector<std::uint64_t> bits_;
 };
 

@@ -40,8 +40,9 @@ struct Grammar {
   struct Node {
     std::uint32_t first_byte, first_call;  // edges, up to those of the next node
     Id rule;
-    bool accepting;  // the rule, or a counted rule's body, may end here
-    bool leaf;       // it must: there are no edges
+    bool accepting;   // the rule, or a counted rule's body, may end here
+    bool leaf;        // it must: there are no edges
+    bool reads_only;  // the next byte is all that matters: no calls, no end, no count
     PlainRun plain_run;
   };
   struct Rule {

@@ -162,6 +162,7 @@ void SchemaCompiler::write_array(Nfa& nfa, State from, const Shape& shape, State
       document_.fail_at(*schema, "uniqueItems", "keyword 'uniqueItems' cannot be enforced");
     }
   }
+  if (min > max) return;  // nothing satisfies the shape
   const auto close = [&](State at) { nfa.bytes(write_space(nfa, at), ']', ']', to); };
   State at = write_space(nfa, nfa.literal(from, "["));
   if (min == 0) nfa.bytes(at, ']', ']', to);
