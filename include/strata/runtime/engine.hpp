@@ -118,13 +118,14 @@ class Engine {
   // record of the audit log. No window may follow. Without it nothing is written at the end. Throws
   // the first Error after all have been tried.
   void finish();
+  // The device that sequences are on.
+  [[nodiscard]] device::Device& main_device() noexcept { return gpu_ ? *gpu_ : *cpu_; }
   // Bytes a second the machine's memory gives to this engine's threads; takes about half a second.
   [[nodiscard]] double measure_read_bandwidth();
 
  private:
   friend class Session;
   Engine();
-  [[nodiscard]] device::Device& main_device() noexcept { return gpu_ ? *gpu_ : *cpu_; }
   void watch_routing();
 
   LoadReport report_;
