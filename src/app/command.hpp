@@ -16,6 +16,7 @@ struct Command {
 
 // Each adds its subcommand with options, help and examples to the program.
 [[nodiscard]] Command add_run(CLI::App& program);
+[[nodiscard]] Command add_serve(CLI::App& program);
 [[nodiscard]] Command add_inspect(CLI::App& program);
 [[nodiscard]] Command add_tokenize(CLI::App& program);
 [[nodiscard]] Command add_perplexity(CLI::App& program);

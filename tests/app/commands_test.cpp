@@ -35,8 +35,8 @@ TEST(Program, DocsCliIsWhatHelpPrints) {
 
 TEST(Program, EveryCommandHasHelpWithExamples) {
   EXPECT_EQ(run({"--help"}).code, 0);
-  for (const char* command :
-       {"run", "inspect", "tokenize", "perplexity", "bench", "plan", "profile", "simulate"}) {
+  for (const char* command : {"run", "serve", "inspect", "tokenize", "perplexity", "bench", "plan",
+                              "profile", "simulate"}) {
     const Ended ended = run({command, "--help"});
     EXPECT_EQ(ended.code, 0);
     EXPECT_EQ(ended.err, "");
