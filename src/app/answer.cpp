@@ -80,6 +80,8 @@ class Generation {
         options_(options),
         events_(events),
         sampler_(options.sampling, vocab_),
+        grammar_(options.grammar),
+        mask_(grammar_ ? (static_cast<std::size_t>(tokenizer_.vocab_size()) + 63) / 64 : 0),
         stream_(tokenizer_, options.stops) {
     for (const std::int32_t id : session.tokens()) sampler_.accept(id);
   }
@@ -95,10 +97,12 @@ class Generation {
     if (options_.max_tokens == 0) return EndReason::kLength;
     for (;;) {
       if (interrupted(events_)) return EndReason::kInterrupt;
+      if (grammar_ && !grammar_->allowed(mask_)) return end_of_grammar();
       const std::int32_t id =
-          sampler_.sample(session_.logits().first(vocab_), session_.tokens().size());
+          sampler_.sample(session_.logits().first(vocab_), session_.tokens().size(), mask_);
       if (tokenizer_.is_end(id) && !options_.ignore_eos) return EndReason::kEos;
       sampler_.accept(id);
+      if (grammar_) (void)grammar_->accept(id);  // it was allowed
       ++answer.generated;
       const runtime::StopResult result = stream_.feed(id);
       show(id, result.text, answer);
@@ -107,6 +111,11 @@ class Generation {
       if (session_.tokens().size() == context_) return EndReason::kContext;
       session_.feed({&id, 1});
     }
+  }
+
+  EndReason end_of_grammar() const {
+    if (grammar_->is_complete()) return EndReason::kEos;
+    fail(ErrorKind::kUsage, "no token of the model goes on as the grammar asks");
   }
 
   void show(std::int32_t id, std::string_view text, Answer& answer) {
@@ -121,6 +130,8 @@ class Generation {
   const AnswerOptions& options_;
   const AnswerEvents& events_;
   runtime::Sampler sampler_;
+  std::optional<text::GrammarMatcher> grammar_;
+  std::vector<std::uint64_t> mask_;  // empty without a grammar: every token is allowed
   TextStream stream_;
 };
 

@@ -4,9 +4,11 @@
 #include "src/app/report.hpp"
 #include "strata/runtime/engine.hpp"
 #include "strata/runtime/sampler.hpp"
+#include "strata/text/grammar_matcher.hpp"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +23,8 @@ struct AnswerOptions {
   runtime::SamplingParams sampling;
   std::int64_t max_tokens = -1;  // -1: no limit but the context
   std::vector<std::string> stops;
-  bool ignore_eos = false;  // go on after an end token
+  bool ignore_eos = false;                      // go on after an end token
+  std::optional<text::GrammarMatcher> grammar;  // at the start of a text that the answer must be
 };
 
 struct Answer {

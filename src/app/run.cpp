@@ -20,13 +20,14 @@ namespace {
 
 constexpr std::size_t kLargestPrompt = std::size_t{1} << 30;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kRunExamples = R"(
 Examples:
   strata run model.gguf                              chat; /help lists its commands
   strata run model.gguf "Why is the sky blue?"       one answer
   strata run model.gguf -f question.txt -n 500       the prompt from a file
   git diff | strata run model.gguf --system "Review this change."
   strata run model.gguf --raw "Once upon a time" --greedy
+  strata run model.gguf "A recipe for bread" --json-schema recipe.json
   strata run model.gguf "Hi" --json | jq -r 'select(.event == "token").text'
 
 The chat template of the file is applied, so that the model sees a user's message; --raw has it go
@@ -39,6 +40,7 @@ eos, stop, length, context or interrupt.)";
 struct RunOptions {
   EngineFlags engine;
   SamplingFlags sampling;
+  GrammarFlags grammar;
   std::string prompt, file, system;
   std::int64_t max_tokens = -1;
   std::vector<std::string> stops;
@@ -83,12 +85,17 @@ int run(const RunOptions& options, Console& console) {
   answer.ignore_eos = options.ignore_eos;
   // Mistakes on the command line are told before a model is loaded for minutes.
   (void)runtime::StopMatcher(options.stops);
+  const std::shared_ptr<const text::Grammar> grammar = options.grammar.grammar();
   const std::optional<std::string> prompt = read_prompt(options, console);
   if (!prompt && options.json) fail(ErrorKind::kUsage, "--json: give a prompt; a chat has no JSON");
   if (prompt && prompt->empty()) fail(ErrorKind::kUsage, "the prompt is empty");
 
   const std::unique_ptr<Engine> engine =
       load_engine(console, options.engine.options(), options.quiet);
+  if (grammar) {
+    answer.grammar.emplace(grammar,
+                           std::make_shared<const text::GrammarVocab>(engine->tokenizer()));
+  }
   const InterruptWatch watch;
   RunOutput output(console, *engine, options.json, options.quiet);
   output.loaded(answer.sampling);
@@ -105,7 +112,7 @@ int run(const RunOptions& options, Console& console) {
 
 Command add_run(CLI::App& program) {
   CLI::App* app = program.add_subcommand("run", "Turns a prompt into text, or chats.");
-  app->footer(kExamples);
+  app->footer(kRunExamples);
   const auto o = std::make_shared<RunOptions>();
   o->engine.add_model(*app);
   o->prompt_option =
@@ -135,6 +142,7 @@ Command add_run(CLI::App& program) {
   app->add_flag("--json", o->json, "print events as JSON, one a line")->group(group);
   app->add_flag("-q,--quiet", o->quiet, "only the answer: no report, no speed")->group(group);
   o->sampling.add(*app);
+  o->grammar.add(*app);
   o->engine.add(*app, EngineFlags::Context::kOption);
   return {app, [o](Console& console) { return run(*o, console); }};
 }

@@ -1,6 +1,8 @@
 #include "src/app/sampling_options.hpp"
 
 #include "strata/base/error.hpp"
+#include "strata/base/file_io.hpp"
+#include "strata/text/json_schema.hpp"
 
 #include <fmt/format.h>
 
@@ -87,6 +89,33 @@ runtime::SamplingParams SamplingFlags::params() const {
                               : parse_seed(seed_);
   params.validate();
   return params;
+}
+
+void GrammarFlags::add(CLI::App& app) {
+  const std::string group = "Sampling";
+  CLI::Option* schema =
+      app.add_option("--json-schema", schema_file_, "the answer is JSON that satisfies this schema")
+          ->type_name("FILE")
+          ->group(group);
+  app.add_option("--grammar", grammar_file_, "the answer obeys this grammar, in GBNF")
+      ->type_name("FILE")
+      ->excludes(schema)
+      ->group(group);
+}
+
+std::shared_ptr<const text::Grammar> GrammarFlags::grammar() const {
+  constexpr std::size_t kLargestFile = std::size_t{16} << 20;
+  const std::string& file = schema_file_.empty() ? grammar_file_ : schema_file_;
+  if (file.empty()) return nullptr;
+  const std::string source = read_text_file(file, kLargestFile);
+  try {
+    if (schema_file_.empty()) return text::compile_gbnf(source);
+    return text::compile_json_schema(nlohmann::ordered_json::parse(source));
+  } catch (const Error& error) {
+    fail(error.kind(), "{}: {}", file, error.what());
+  } catch (const nlohmann::ordered_json::parse_error& error) {
+    fail(ErrorKind::kUsage, "{}: not JSON: {}", file, error.what());
+  }
 }
 
 std::string describe(const runtime::SamplingParams& params) {

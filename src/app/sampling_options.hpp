@@ -2,12 +2,14 @@
 #pragma once
 
 #include "strata/runtime/sampler.hpp"
+#include "strata/text/grammar.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,19 @@ class SamplingFlags {
   std::vector<std::string> biases_;
   std::string seed_;  // empty: none given
   bool greedy_ = false;
+};
+
+// What an answer must be.
+class GrammarFlags {
+ public:
+  void add(CLI::App& app);
+
+  // Null: neither flag was given. Error(kUsage) for a file that is no grammar or no JSON schema
+  // that can be enforced, others as read_text_file says.
+  [[nodiscard]] std::shared_ptr<const text::Grammar> grammar() const;
+
+ private:
+  std::string schema_file_, grammar_file_;
 };
 
 // "temperature 0.7, top-k 40, top-p 0.95, seed 7"; what is neutral is left out.
