@@ -336,7 +336,9 @@ TEST(Scheduler, TakesRequestsFromManyThreads) {
   EXPECT_EQ(ended, kThreads * kEach);
   for (unsigned t = 0; t < kThreads; ++t) {
     for (unsigned i = 0; i < kEach; ++i) {
-      if ((t + i) % 5 != 4) EXPECT_EQ(got[t][i].size(), 6u);
+      if ((t + i) % 5 != 4) {
+        EXPECT_EQ(got[t][i].size(), 6u);
+      }
     }
   }
 }

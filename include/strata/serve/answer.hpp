@@ -56,8 +56,8 @@ struct GenerationRequest {
 
 struct TokenInfo {
   std::int32_t id;
-  double logprob = 0;                      // by the model's own distribution; 0 when not asked for
-  std::vector<runtime::TokenLogprob> top;  // likeliest first
+  double logprob = 0;  // by the model's own distribution; 0 when not asked for
+  std::vector<runtime::TokenLogprob> top{};  // likeliest first
 };
 
 // What has come since the last read.
