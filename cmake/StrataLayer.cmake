@@ -30,6 +30,11 @@ function(strata_kernels_cpu)
     # GCC 12's own AVX-512 headers pass a deliberately undefined register (GCC bug 105593).
     target_compile_options(strata_kernels_cpu PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
   endif()
+  if(STRATA_SANITIZE)
+    # A check at every step of an unrolled loop's pointers takes the compiler minutes; the address
+    # sanitizer sees where they lead.
+    target_compile_options(strata_kernels_cpu PRIVATE -fno-sanitize=pointer-overflow)
+  endif()
   set(avx2 -mavx2 -mfma -mf16c -mbmi2)
   set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
              -mprefer-vector-width=512)
@@ -37,7 +42,8 @@ function(strata_kernels_cpu)
   set(flags_avxvnni ${avx2} -mavxvnni)
   set(flags_avx512 ${avx512})
   set(flags_amx ${avx512} -mamx-tile -mamx-int8)
-  set(flags_generic -O2 -fno-tree-vectorize)  # it defines the bits; its speed matters to no one
+  # It defines the bits; its speed matters to no one.
+  set(flags_generic $<$<NOT:$<BOOL:${STRATA_SANITIZE}>>:-O2> -fno-tree-vectorize)
   foreach(isa generic avx2 avxvnni avx512 amx)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/isa_${isa}.cpp PROPERTIES
                                 COMPILE_OPTIONS "${flags_${isa}}")
@@ -51,6 +57,9 @@ function(strata_program name)
     add_executable(${name} ${sources})
     target_link_libraries(${name} PRIVATE strata_runtime CLI11::CLI11 spdlog::spdlog)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+    if(STRATA_SANITIZE)
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON)  # see tests/CMakeLists.txt
+    endif()
     strata_commit_header(${name})
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/app/version.cpp PROPERTIES
                                 COMPILE_DEFINITIONS STRATA_VERSION="${PROJECT_VERSION}")

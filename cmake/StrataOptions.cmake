@@ -37,8 +37,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 
 if(STRATA_SANITIZE)
-  # -g1: names and lines for the reports, without the types, which take half the compiler's time.
-  target_compile_options(strata_flags INTERFACE -g1 -fsanitize=${STRATA_SANITIZE}
+  target_compile_options(strata_flags INTERFACE -g -fsanitize=${STRATA_SANITIZE}
                                                 -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # The layers are optimised for their tests' sake; tests and programs are not, for the compiler's.
+  target_compile_options(strata_flags INTERFACE
+                         $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,STATIC_LIBRARY>:-O1>)
   target_link_options(strata_flags INTERFACE -fsanitize=${STRATA_SANITIZE})
 endif()

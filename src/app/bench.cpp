@@ -23,7 +23,7 @@
 namespace strata::app {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kBenchExamples = R"(
 Examples:
   strata bench model.gguf                            pp512 and tg32
   strata bench -m model.gguf -p 128 -p 2048 -n 0 -r 7
@@ -219,7 +219,7 @@ int run(BenchOptions& options, Console& console) {
 
 Command add_bench(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "Measures speed.");
-  app->footer(kExamples);
+  app->footer(kBenchExamples);
   const auto o = std::make_shared<BenchOptions>();
   CLI::Option* positional =
       app->add_option("MODEL", o->model, "GGUF file, or the first shard of a split one")

@@ -25,7 +25,7 @@
 namespace strata::app {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kParityExamples = R"(
 Examples:
   strata bench parity model.gguf
   strata bench parity model.gguf --cache 25%,96 --policy default --adapt 1 --thread-counts 1,2
@@ -304,7 +304,7 @@ int run(const ParityOptions& options, Console& console) {
 Subcommand add_bench_parity(CLI::App& bench) {
   CLI::App* app = bench.add_subcommand(
       "parity", "Compares logits with the expert cache on and off, bit by bit.");
-  app->footer(kExamples);
+  app->footer(kParityExamples);
   const auto o = std::make_shared<ParityOptions>();
   app->add_option("MODEL", o->model, "GGUF file, or the first shard of a split one")->type_name("");
   const std::string group = "What is tried, in all combinations";

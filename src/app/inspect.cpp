@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kInspectExamples = R"(
 Examples:
   strata inspect model.gguf
   strata inspect model.gguf --tensors
@@ -132,7 +132,7 @@ int run(const InspectOptions& options, Console& console) {
 
 Command add_inspect(CLI::App& program) {
   CLI::App* app = program.add_subcommand("inspect", "Tells what is in a GGUF file.");
-  app->footer(kExamples);
+  app->footer(kInspectExamples);
   const auto o = std::make_shared<InspectOptions>();
   app->add_option("MODEL", o->model, "GGUF file, or the first shard of a split one")
       ->required()

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kLargestText = std::size_t{1} << 31;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kPerplexityExamples = R"(
 Examples:
   strata perplexity model.gguf --text book.txt
   strata perplexity model.gguf --ids heldout_ids.npy --activations f32
@@ -150,7 +150,7 @@ int run(const PerplexityOptions& options, Console& console) {
 Command add_perplexity(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("perplexity", "Measures how well a model predicts a text.");
-  app->footer(kExamples);
+  app->footer(kPerplexityExamples);
   const auto o = std::make_shared<PerplexityOptions>();
   o->engine.add_model(*app);
   const std::string group = "Text";

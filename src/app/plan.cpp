@@ -18,7 +18,7 @@
 namespace strata::app {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kPlanExamples = R"(
 Examples:
   strata plan model.gguf                             on this machine
   strata plan model.gguf --vram 12GiB --ram 32GiB    on a machine with such a GPU
@@ -91,7 +91,7 @@ int run(const PlanOptions& options, Console& console) {
 Command add_plan(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("plan", "Tells what a model takes of memory, and whether it fits.");
-  app->footer(kExamples);
+  app->footer(kPlanExamples);
   const auto o = std::make_shared<PlanOptions>();
   app->add_option("MODEL", o->model, "GGUF file, or the first shard of a split one")
       ->required()

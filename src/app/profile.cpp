@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kProfileExamples = R"(
 Examples:
   strata profile story.trace code.trace -o model.strp
   strata profile chat.trace -o model.strp --model model.gguf
@@ -238,7 +238,7 @@ int run(const ProfileOptions& options, Console& console) {
 
 Command add_profile(CLI::App& program) {
   CLI::App* app = program.add_subcommand("profile", "Makes an expert profile from routing traces.");
-  app->footer(kExamples);
+  app->footer(kProfileExamples);
   const auto o = std::make_shared<ProfileOptions>();
   app->add_option("TRACE", o->traces, "routing traces, as strata run --dump-routing writes them")
       ->type_name("");

@@ -21,7 +21,7 @@ using core::SimulationOptions;
 using core::SimulationResult;
 using nlohmann::ordered_json;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kSimulateExamples = R"(
 Examples:
   strata run model.gguf -f text.txt --raw --dump-routing text.trace
   strata simulate text.trace --plot hits.svg
@@ -164,7 +164,7 @@ int run(const SimulateFlags& flags, Console& console) {
 Command add_simulate(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("simulate", "Tells what expert caches would hit on a routing trace.");
-  app->footer(kExamples);
+  app->footer(kSimulateExamples);
   const auto flags = std::make_shared<SimulateFlags>();
   flags->add(*app);
   return {app, [flags](Console& console) { return run(*flags, console); }};

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLargestInput = std::size_t{1} << 31;
 
-constexpr const char* kExamples = R"(
+constexpr const char* kTokenizeExamples = R"(
 Examples:
   strata tokenize model.gguf "Hello world"           a token a line: id and text
   strata tokenize model.gguf --ids < book.txt        only the ids, on one line
@@ -133,7 +133,7 @@ class Tokenize {
 
 Command add_tokenize(CLI::App& program) {
   CLI::App* app = program.add_subcommand("tokenize", "Turns text into token ids and back.");
-  app->footer(kExamples);
+  app->footer(kTokenizeExamples);
   const auto o = std::make_shared<TokenizeOptions>();
   app->add_option("MODEL", o->model, "GGUF file; one with only a vocabulary will do")
       ->required()

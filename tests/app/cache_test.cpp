@@ -13,12 +13,6 @@ namespace {
 using gguf::test::TempFolder;
 using nlohmann::json;
 
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in:\n" << text;
-  }
-}
-
 TEST(Cache, TheAnswerIsTheSameAndTheSummarySaysWhatItDid) {
   const std::vector<std::string> base = {"run", kDemo, "Tell me a story.", "-n", "40", "--greedy"};
   const auto with = [&](std::vector<std::string> more) {

@@ -20,12 +20,6 @@ using nlohmann::json;
 const std::string kSource = STRATA_SOURCE_DIR;
 const std::string kHeldOut = kSource + "/tests/data/demo/heldout_ids.npy";
 
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in:\n" << text;
-  }
-}
-
 TEST(Program, DocsCliIsWhatHelpPrints) {
   const Ended ended = run({"help-markdown"});
   EXPECT_EQ(ended.code, 0);

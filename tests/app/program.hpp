@@ -30,6 +30,12 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
+inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in:\n" << text;
+  }
+}
+
 struct Ended {
   int code = -1;  // exit code; 128 + the signal's number when one ended it
   std::string out, err;

@@ -22,12 +22,6 @@ using nlohmann::json;
 
 const std::string kTrace = std::string(STRATA_SOURCE_DIR) + "/tests/data/routing/demo.trace";
 
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' in:\n" << text;
-  }
-}
-
 void write(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }

@@ -15,7 +15,7 @@ class TempFolder {
  public:
   TempFolder() {
     std::string pattern =
-        (std::filesystem::path(testing::TempDir()) / "strata-gguf-XXXXXX").string();
+        (std::filesystem::path(::testing::TempDir()) / "strata-gguf-XXXXXX").string();
     path_ = ::mkdtemp(pattern.data());
   }
   TempFolder(const TempFolder&) = delete;

@@ -1,20 +1,15 @@
 // The example of docs/api.md compiles, runs, and is what the page shows.
 #include "tests/runtime/api_example.hpp"
 
+#include "strata/base/file_io.hpp"
+
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <sstream>
 #include <string>
 
 namespace strata {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 TEST(ApiExample, TellsAStory) {
   const std::string model = std::string(STRATA_SOURCE_DIR) + "/data/strata-demo.gguf";
@@ -29,8 +24,8 @@ TEST(ApiExample, TellsAStory) {
 
 TEST(ApiExample, StandsInTheDocumentation) {
   const std::string source = STRATA_SOURCE_DIR;
-  const std::string page = read_file(source + "/docs/api.md");
-  const std::string example = read_file(source + "/tests/runtime/api_example.hpp");
+  const std::string page = read_text_file(source + "/docs/api.md", 1U << 20);
+  const std::string example = read_text_file(source + "/tests/runtime/api_example.hpp", 1U << 20);
   EXPECT_NE(page.find("```cpp\n" + example + "```"), std::string::npos)
       << "copy tests/runtime/api_example.hpp into docs/api.md";
 }

@@ -1,6 +1,7 @@
 // The demo model against reference values (tests/data/demo, made by tools/train_demo.py: float32
 // over the exactly dequantised weights), and the promise that logits are the same bits however the
 // work is cut: by instruction set, threads, windows, and sequences beside it.
+#include "strata/base/file_io.hpp"
 #include "strata/base/isa.hpp"
 #include "strata/runtime/engine.hpp"
 
@@ -10,8 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,11 +23,8 @@ using Logits = std::vector<float>;
 
 const std::string kSource = STRATA_SOURCE_DIR;
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+std::string read_demo(const std::string& name) {
+  return read_text_file(kSource + "/tests/data/demo/" + name, 1U << 24);
 }
 
 EngineOptions demo(Activations activations = Activations::kInt8) {
@@ -40,8 +36,7 @@ EngineOptions demo(Activations activations = Activations::kInt8) {
 }
 
 const nlohmann::json& golden() {
-  static const nlohmann::json values =
-      nlohmann::json::parse(read_file(kSource + "/tests/data/demo/golden.json"));
+  static const nlohmann::json values = nlohmann::json::parse(read_demo("golden.json"));
   return values;
 }
 
@@ -49,7 +44,7 @@ const nlohmann::json& golden() {
 constexpr std::size_t kRows = 16;
 constexpr std::size_t kRowLength = 512;
 Ids held_out_row(std::size_t row) {
-  const std::string bytes = read_file(kSource + "/tests/data/demo/heldout_ids.npy");
+  const std::string bytes = read_demo("heldout_ids.npy");
   Ids ids(kRowLength);
   const std::size_t row_bytes = kRowLength * sizeof(std::int32_t);
   std::memcpy(ids.data(), bytes.data() + bytes.size() - (kRows - row) * row_bytes, row_bytes);
@@ -146,7 +141,7 @@ TEST(Golden, PerplexityWithFloatActivations) {
 #endif
 
 // Every way of computing the same logits, against the plainest one.
-class SameBits : public testing::TestWithParam<Activations> {
+class SameBits : public ::testing::TestWithParam<Activations> {
  protected:
   [[nodiscard]] static EngineOptions options() { return demo(GetParam()); }
   [[nodiscard]] static std::vector<Logits> compute(const EngineOptions& options) {
@@ -270,8 +265,8 @@ TEST_P(SameBits, ForTwoSequencesInAWindow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Activations, SameBits,
-                         testing::Values(Activations::kInt8, Activations::kF32),
-                         [](const testing::TestParamInfo<Activations>& info) {
+                         ::testing::Values(Activations::kInt8, Activations::kF32),
+                         [](const ::testing::TestParamInfo<Activations>& info) {
                            return info.param == Activations::kInt8 ? "Int8" : "F32";
                          });
 

@@ -6,14 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <vector>
 
 namespace strata::runtime {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<std::uint64_t> mask_of(const std::vector<bool>& allowed) {
   std::vector<std::uint64_t> mask(allowed.size() / 64 + 1);

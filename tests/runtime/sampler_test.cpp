@@ -16,9 +16,7 @@
 namespace strata::runtime {
 namespace {
 
-using testing::HasSubstr;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using ::testing::HasSubstr;
 
 // The sampler once more, as its header defines it and as slowly as that reads: a full sort, libm's
 // exp, a history searched from end to end.
@@ -199,7 +197,7 @@ TEST(Sampler, EqualsTheReferenceForAllCombinationsOfFilters) {
             params.seed = random();
             Sampler sampler(params, vocab);
             const std::vector<float> logits = random_logits(vocab, random);
-            SCOPED_TRACE(testing::Message()
+            SCOPED_TRACE(::testing::Message()
                          << "vocab " << vocab << " temperature " << temperature << " top_k "
                          << top_k << " top_p " << top_p << " min_p " << min_p);
             ASSERT_NO_FATAL_FAILURE(expect_same(sampler, {params, {}}, logits, random()));
@@ -335,7 +333,7 @@ TEST(Sampler, TokensOfAFixedSeedNeverChange) {
   std::vector<std::int32_t> tokens;
   for (std::uint64_t position = 0; position < 8; ++position)
     tokens.push_back(sampler.sample(logits, position));
-  EXPECT_THAT(tokens, testing::ElementsAre(531, 346, 718, 926, 173, 99, 963, 878));
+  EXPECT_THAT(tokens, ::testing::ElementsAre(531, 346, 718, 926, 173, 99, 963, 878));
 }
 
 TEST(Sampler, ThePenaltyWindowForgets) {

@@ -7,11 +7,14 @@
 
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 namespace strata::runtime {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 inline std::vector<float> random_logits(std::size_t size, std::mt19937& random,
                                         float spread = 3.0F) {

@@ -10,30 +10,30 @@ namespace {
 
 using strata::testing::fails_with;
 
-struct Case {
+struct GbnfCase {
   const char* name;
   std::string source;
   std::vector<std::string> matching;
   std::vector<std::string> others;
 };
 
-class Gbnf : public ::testing::TestWithParam<Case> {};
+class Gbnf : public ::testing::TestWithParam<GbnfCase> {};
 
 TEST_P(Gbnf, MatchesItsLanguage) {
-  const Case& each = GetParam();
+  const GbnfCase& each = GetParam();
   const GrammarPtr grammar = compile_gbnf(each.source);
   for (const std::string& text : each.matching) EXPECT_TRUE(matches(grammar, text)) << text;
   for (const std::string& text : each.others) EXPECT_FALSE(matches(grammar, text)) << text;
 }
 
-void PrintTo(const Case& each, std::ostream* out) { *out << each.source; }
+void PrintTo(const GbnfCase& each, std::ostream* out) { *out << each.source; }
 
 const std::string kNineA(9, 'a');
 
 INSTANTIATE_TEST_SUITE_P(All, Gbnf,
                          ::testing::
                              ValuesIn(
-                                 std::vector<Case>{
+                                 std::vector<GbnfCase>{
                                      {"Literal",
                                       R"_(root ::= "yes")_",
                                       {"yes"},
@@ -150,17 +150,17 @@ INSTANTIATE_TEST_SUITE_P(All, Gbnf,
                                       {"", "aabbc", "abbcc", "abc"},
                                       {"aabcc", "ca"}},
                                  }),
-                         [](const ::testing::TestParamInfo<Case>& info) {
+                         [](const ::testing::TestParamInfo<GbnfCase>& info) {
                            return info.param.name;
                          });
 
-struct Refusal {
+struct GbnfRefusal {
   const char* name;
   std::string source;
   std::vector<std::string_view> parts;
 };
 
-class GbnfRefused : public ::testing::TestWithParam<Refusal> {};
+class GbnfRefused : public ::testing::TestWithParam<GbnfRefusal> {};
 
 TEST_P(GbnfRefused, WithLineAndReason) {
   try {
@@ -175,11 +175,11 @@ TEST_P(GbnfRefused, WithLineAndReason) {
   }
 }
 
-void PrintTo(const Refusal& each, std::ostream* out) { *out << each.source.substr(0, 100); }
+void PrintTo(const GbnfRefusal& each, std::ostream* out) { *out << each.source.substr(0, 100); }
 
 INSTANTIATE_TEST_SUITE_P(
     All, GbnfRefused,
-    ::testing::ValuesIn(std::vector<Refusal>{
+    ::testing::ValuesIn(std::vector<GbnfRefusal>{
         {"NoRoot", "start ::= \"a\"", {"no rule 'root'"}},
         {"Nothing", "", {"no rule 'root'"}},
         {"Undefined", "root ::= \"a\"\n  | b c", {"line 2", "no rule 'b'"}},
@@ -207,9 +207,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"Endless", "root ::= \"a\" root", {"never comes to an end"}},
         {"EmptyClass", "root ::= []", {"never comes to an end"}},
     }),
-    [](const ::testing::TestParamInfo<Refusal>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<GbnfRefusal>& info) { return info.param.name; });
 
-std::string repeated(std::string_view text, std::size_t times) {
+std::string copies_of(std::string_view text, std::size_t times) {
   std::string out;
   for (std::size_t i = 0; i < times; ++i) out += text;
   return out;
@@ -220,17 +220,17 @@ TEST(GbnfBounds, HostileSourcesEndSoonAndNameTheBound) {
     return fails_with(ErrorKind::kUsage, {bound}, [&] { (void)compile_gbnf(source); });
   };
   EXPECT_TRUE(refused(std::string(2 << 20, ' '), "max_source_bytes"));
-  EXPECT_TRUE(refused("root ::= " + repeated("(", 100'000), "max_nesting"));
-  EXPECT_TRUE(refused("root ::= \"a\"" + repeated("*", 100'000), "max_nesting"));
-  EXPECT_TRUE(refused("root ::= \"" + repeated("a", 900'000) + "\"", "max_steps"));
-  EXPECT_TRUE(refused("root ::= [" + repeated("ab", 400'000) + "]", "max_steps"));
+  EXPECT_TRUE(refused("root ::= " + copies_of("(", 100'000), "max_nesting"));
+  EXPECT_TRUE(refused("root ::= \"a\"" + copies_of("*", 100'000), "max_nesting"));
+  EXPECT_TRUE(refused("root ::= \"" + copies_of("a", 900'000) + "\"", "max_steps"));
+  EXPECT_TRUE(refused("root ::= [" + copies_of("ab", 400'000) + "]", "max_steps"));
   // A deterministic automaton for it has 2^30 states.
   EXPECT_TRUE(refused("root ::= [ab]* \"a\" [ab]{30}", "max_"));
   // Ten rules that each hold ten of the next.
   std::string tower = "root ::= r0\n";
   for (int i = 0; i < 30; ++i) {
     tower +=
-        "r" + std::to_string(i) + " ::= " + repeated("r" + std::to_string(i + 1) + " ", 10) + "\n";
+        "r" + std::to_string(i) + " ::= " + copies_of("r" + std::to_string(i + 1) + " ", 10) + "\n";
   }
   EXPECT_NO_THROW((void)compile_gbnf(tower + "r30 ::= \"a\""));
 }

@@ -78,16 +78,16 @@ VocabPtr odd_vocab() {
   return std::make_shared<const GrammarVocab>(pieces, ends);
 }
 
-struct Case {
+struct MaskCase {
   const char* name;
   std::string gbnf;
   std::string schema;
 };
 
-class Masks : public ::testing::TestWithParam<Case> {
+class Masks : public ::testing::TestWithParam<MaskCase> {
  protected:
   static GrammarPtr grammar() {
-    const Case& each = GetParam();
+    const MaskCase& each = GetParam();
     return each.gbnf.empty() ? compile_json_schema(ordered_json::parse(each.schema))
                              : compile_gbnf(each.gbnf);
   }
@@ -99,11 +99,11 @@ TEST_P(Masks, EqualReadingTokenByTokenOfTheDemo) {
   expect_right_masks(grammar(), demo_vocab(), 2, 40);
 }
 
-void PrintTo(const Case& each, std::ostream* out) { *out << each.gbnf << each.schema; }
+void PrintTo(const MaskCase& each, std::ostream* out) { *out << each.gbnf << each.schema; }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Masks,
-    ::testing::ValuesIn(std::vector<Case>{
+    ::testing::ValuesIn(std::vector<MaskCase>{
         {"AnyObject", "", R"({"type": "object"})"},
         {"AnyValue", "", "true"},
         {"ShortString", "", R"({"type": "string", "maxLength": 3})"},
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"Parentheses", "root ::= \"[\" (root (\",\" root)*)? \"]\"", ""},
         {"CountedCalls", "root ::= (x{70,80} \"]\"){65,70}\nx ::= \"[\" x \"]\" | \"a\"", ""},
     }),
-    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<MaskCase>& info) { return info.param.name; });
 
 TEST(GrammarMatcher, EndTokensComeExactlyWhenTheTextIsComplete) {
   GrammarMatcher matcher(compile_gbnf(R"(root ::= "ab"?)"), byte_vocab());

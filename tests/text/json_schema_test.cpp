@@ -16,27 +16,27 @@ namespace {
 using nlohmann::ordered_json;
 using strata::testing::fails_with;
 
-struct Case {
+struct SchemaCase {
   const char* name;
   const char* schema;
   std::vector<std::string> accepted;
   std::vector<std::string> others;
 };
 
-class Schema : public ::testing::TestWithParam<Case> {};
+class Schema : public ::testing::TestWithParam<SchemaCase> {};
 
 TEST_P(Schema, AcceptsItsTexts) {
-  const Case& each = GetParam();
+  const SchemaCase& each = GetParam();
   const GrammarPtr grammar = compile_json_schema(ordered_json::parse(each.schema));
   for (const std::string& text : each.accepted) EXPECT_TRUE(matches(grammar, text)) << text;
   for (const std::string& text : each.others) EXPECT_FALSE(matches(grammar, text)) << text;
 }
 
-void PrintTo(const Case& each, std::ostream* out) { *out << each.schema; }
+void PrintTo(const SchemaCase& each, std::ostream* out) { *out << each.schema; }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Schema,
-    ::testing::ValuesIn(std::vector<Case>{
+    ::testing::ValuesIn(std::vector<SchemaCase>{
         {"Space",
          R"({"type": "object", "properties": {"a": {}, "b": {"type": "array"}}})",
          {"{}", "{ }", "\n\n{\"a\":1}", " {\"a\": 1,\n    \"b\": [\n\t1,\n\t2\n]\n}", "{\"b\":[]}"},
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
          {"\"b\"", "\"abba\"", "\"\\\"b\\n\""},
          {"\"\"", "\"a\"", "\"\\b\""}},
     }),
-    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<SchemaCase>& info) { return info.param.name; });
 
 TEST(JsonObject, IsAnyObjectAndNothingElse) {
   const GrammarPtr grammar = json_object_grammar();

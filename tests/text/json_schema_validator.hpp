@@ -74,9 +74,9 @@ class SchemaValidator {
                      text);
     }
     if (format == "ipv6") {  // eight groups, or fewer around one "::"
-      return matches(
-          R"(^(?=.*::|([^:]+:){7}[^:]+$)(?!.*::.*::)(?!.*:::)(?!:[^:])(?!.*[^:]:$)(:?:?[[:xdigit:]]{1,4}){0,8}(::)?$)",
-          text);
+      return matches(R"(^(?=.*::|([^:]+:){7}[^:]+$)(?!.*::.*::)(?!.*:::)(?!:[^:])(?!.*[^:]:$))"
+                     R"((:?:?[[:xdigit:]]{1,4}){0,8}(::)?$)",
+                     text);
     }
     if (format == "uri")
       return matches(R"(^[A-Za-z][A-Za-z\d+.-]*:[!#$%&'()*+,./\d:;=?@A-Z_a-z~-]+$)", text);
