@@ -43,7 +43,10 @@ function(strata_kernels_cpu)
   set(flags_avx512 ${avx512})
   set(flags_amx ${avx512} -mamx-tile -mamx-int8)
   # It defines the bits; its speed matters to no one.
-  set(flags_generic $<$<NOT:$<BOOL:${STRATA_SANITIZE}>>:-O2> -fno-tree-vectorize)
+  set(flags_generic -fno-tree-vectorize)
+  if(NOT STRATA_SANITIZE)
+    list(PREPEND flags_generic -O2)
+  endif()
   foreach(isa generic avx2 avxvnni avx512 amx)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/isa_${isa}.cpp PROPERTIES
                                 COMPILE_OPTIONS "${flags_${isa}}")
