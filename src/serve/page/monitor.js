@@ -226,10 +226,10 @@ function drawExperts(now, last) {
 }
 
 function drawAbout(now) {
-  const { architecture, layers, experts, experts_used: used, context, device, isa, threads } = now.model;
+  const { architecture, layers, experts, experts_used: used, context, device } = now.model;
   $("about").textContent =
     `${architecture}: ${layers} layers, ${used} of ${experts} experts a token, context ${context}. ` +
-    `${device}, ${isa}, ${threads} threads. Strata ${now.version}, up ${duration(now.uptime_seconds)}, ` +
+    `${device}. Strata ${now.version}, up ${duration(now.uptime_seconds)}, ` +
     `${now.connections} connections${now.draining ? ", going down" : ""}.`;
 }
 
