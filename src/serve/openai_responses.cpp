@@ -97,7 +97,7 @@ void read_input(const Fields& fields, ChatTask& task) {
   }
 }
 
-void read_tools(const Fields& fields, ChatTask& task) {
+void read_flat_tools(const Fields& fields, ChatTask& task) {
   const Json& tools = fields.array("tools");
   if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
   if (!tools.empty()) task.tools = Json::array();
@@ -344,7 +344,7 @@ ChatTask read_openai_response(const Json& body, const runtime::SamplingParams& d
   task.sampling = defaults;
   read_input(fields, task);
   read_sampling(fields, task);
-  read_tools(fields, task);
+  read_flat_tools(fields, task);
   if (const std::optional<Fields> reasoning = fields.object("reasoning")) {
     if (const auto effort = reasoning->text("effort")) {
       read_effort(*effort, "reasoning.effort", task);

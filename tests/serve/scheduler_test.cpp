@@ -14,7 +14,7 @@
 namespace strata::serve::test {
 namespace {
 
-using testing::fails_with;
+using strata::testing::fails_with;
 
 // The answer of the engine alone, without a scheduler.
 Ids alone(Engine& engine, const GenerationRequest& r) {

@@ -48,6 +48,7 @@ def configure(context: Context, preset: str) -> None:
     folder = context.machine.root / "build" / preset
     cuda = preset == "release" and choose_cuda(context.options, context.machine)[0]
     command = ["cmake", "--preset", preset, f"-DSTRATA_CUDA={'ON' if cuda else 'OFF'}"]
+    command.append("-DSTRATA_UNITY=ON")  # nothing is built yet, as a rule
     record = folder / "setup-options.json"
     wanted = json.dumps([str(context.machine.root), command, os.environ.get("CXX", "")])
     done = record.read_text(encoding="utf-8") if record.exists() else ""
