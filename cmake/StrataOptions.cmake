@@ -36,8 +36,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
                                                 -Wno-restrict)
 endif()
 
-# For builds from nothing: eight files at a time go to the compiler as one, which takes a third of the
-# time. For this, names with internal linkage must differ within a layer, but for the kernels.
+# For builds from nothing: eight files at a time go to the compiler as one, which takes a third of
+# the time. For this, names with internal linkage must differ within a layer, but for the kernels.
 option(STRATA_UNITY "Compile several files at a time" OFF)
 set(CMAKE_UNITY_BUILD ${STRATA_UNITY})
 if(STRATA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
