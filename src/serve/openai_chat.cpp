@@ -101,7 +101,7 @@ void check_tool_choice(ChatTask& task, const std::string& path) {
 
 void forbid_parallel_calls(ChatTask& task) {
   // The first call's end ends the answer.
-  if (!task.tools.empty()) task.stops.push_back("</tool_call>");
+  if (!task.tools.empty()) task.stops.emplace_back("</tool_call>");
 }
 
 namespace {

@@ -128,7 +128,7 @@ class ResponseWriter final : public AnswerWriter {
  public:
   ResponseWriter(std::string model, const Json& body)
       : id_(random_id("resp_")), created_(std::time(nullptr)) {
-    const auto given = [&](const char* name, Json otherwise) {
+    const auto given = [&](const char* name, const Json& otherwise) {
       const auto found = body.find(name);
       return found == body.end() ? otherwise : *found;
     };
@@ -216,7 +216,7 @@ class ResponseWriter final : public AnswerWriter {
  private:
   enum class Item { kNone, kReasoning, kMessage };
 
-  std::string event(const char* type, Json data) {
+  std::string event(const char* type, const Json& data) {
     Json all = {{"type", type}, {"sequence_number", sequence_++}};
     all.update(data);
     return sse(type, all);

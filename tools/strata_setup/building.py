@@ -39,7 +39,7 @@ def targets_of(options: argparse.Namespace, machine: Machine, preset: str) -> li
         return ["strata"]
     if preset == "tsan":
         threaded = [layer for layer in THREADED_LAYERS if list((tests / layer).glob("*_test.cpp"))]
-        return [f"strata_{layer}_tests" for layer in threaded]
+        return [f"strata_{layer}_tests" for layer in threaded] + ["strata_tiers_stress"]
     return []
 
 
