@@ -43,8 +43,10 @@ function(strata_kernels_cpu)
   set(flags_avxvnni ${avx2} -mavxvnni)
   set(flags_avx512 ${avx512})
   set(flags_amx ${avx512} -mamx-tile -mamx-int8)
-  # It defines the bits; its speed matters to no one.
-  set(flags_generic $<$<NOT:$<BOOL:${STRATA_SANITIZE}>>:-O2> -fno-tree-vectorize)
+  set(flags_generic -fno-tree-vectorize)  # it defines the bits; its speed matters to no one
+  if(NOT STRATA_SANITIZE)
+    list(APPEND flags_generic -O2)
+  endif()
   foreach(isa generic avx2 avxvnni avx512 amx)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/isa_${isa}.cpp PROPERTIES
                                 COMPILE_OPTIONS "${flags_${isa}}")
