@@ -17,7 +17,7 @@ class GuardedStream final : public httplib::Stream {
  public:
   // `wake`: a file descriptor that becomes readable when the server stops.
   GuardedStream(int socket, int wake);
-  ~GuardedStream() override;
+  ~GuardedStream();  // NOLINT(modernize-use-override): see below
   GuardedStream(const GuardedStream&) = delete;
   GuardedStream& operator=(const GuardedStream&) = delete;
 
