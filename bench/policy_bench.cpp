@@ -29,7 +29,9 @@ const Trace& bench_trace() {
 
 // A policy that observes the trace token by token, over and over.
 struct Observer {
-  explicit Observer(PolicyKind kind) : policy(make_policy({.kind = kind}, kGeometry)) {}
+  Observer(PolicyKind kind, std::int32_t slots)
+      : quota(static_cast<std::size_t>(kGeometry.layers), slots),
+        policy(make_policy({.kind = kind}, kGeometry, nullptr, quota)) {}
 
   void token() {
     const Trace& trace = bench_trace();
@@ -40,16 +42,18 @@ struct Observer {
     policy->end_token();
   }
 
+  std::vector<std::int32_t> quota;  // [layers]
   std::unique_ptr<Policy> policy;
   std::size_t next = 0;
 };
 
 // What the token path pays: the router's choices of one token in all layers.
 void token(benchmark::State& state, PolicyKind kind) {
-  Observer observer(kind);
+  Observer observer(kind, 128);
   observer.token();  // makes the trace
   for (auto _ : state) observer.token();
 }
+BENCHMARK_CAPTURE(token, mixture, PolicyKind::kMixture)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(token, default, PolicyKind::kDefault)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(token, pairs, PolicyKind::kPairs)->Unit(benchmark::kMicrosecond);
 
@@ -90,13 +94,13 @@ struct Cache {
 // A pass after every token, which is not timed.
 void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
   const auto slots = static_cast<std::int32_t>(state.range(0));
-  const std::vector<std::int32_t> quota(static_cast<std::size_t>(kGeometry.layers), slots);
-  Observer observer(kind);
+  Observer observer(kind, slots);
   AdaptivePass pass(kGeometry);
   Cache cache;
   for (int i = 0; i < 512; ++i) {
     observer.token();
-    if (situation == kSteady) cache.make(pass.plan(*observer.policy, cache.states, quota, {}));
+    if (situation == kSteady)
+      cache.make(pass.plan(*observer.policy, cache.states, observer.quota, {}));
   }
   if (situation == kChanged) cache.fill_with_coldest(*observer.policy, slots);
   std::int64_t swaps = 0;
@@ -104,7 +108,7 @@ void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
     state.PauseTiming();
     observer.token();
     state.ResumeTiming();
-    const auto plan = pass.plan(*observer.policy, cache.states, quota, {});
+    const auto plan = pass.plan(*observer.policy, cache.states, observer.quota, {});
     if (situation == kSteady) cache.make(plan);
     swaps += static_cast<std::int64_t>(plan.size());
   }
@@ -119,6 +123,7 @@ void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
       ->Arg(256)                                             \
       ->Arg(504)                                             \
       ->Unit(benchmark::kMicrosecond)
+STRATA_PASS(mixture_steady, kMixture, kSteady);
 STRATA_PASS(steady, kDefault, kSteady);
 STRATA_PASS(filling, kDefault, kFilling);
 STRATA_PASS(changed, kDefault, kChanged);
