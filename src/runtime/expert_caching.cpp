@@ -76,6 +76,10 @@ std::vector<int> ExpertCaching::choose_quotas(const core::ExpertStore& store) co
 void ExpertCaching::attach(const Model& model, Forward& forward, const core::Plan& plan,
                            const core::Progress& progress) {
   plan_ = plan;
+  if (const std::optional<std::size_t> free = accelerator_.free_bytes()) {
+    core::refit_cache(plan_, options_.size, *free);
+  }
+  planned_bytes_ = plan.cache_bytes;
   forward_ = &forward;
   const std::vector<int> quotas = choose_quotas(model.experts);
   cache_ =

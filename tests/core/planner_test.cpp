@@ -38,6 +38,25 @@ TEST(PlannerTest, AutoTakesWhatIsLeftToTheByte) {
   EXPECT_NE(format_plan(in, plan).find("\nFITS\n"), std::string::npos);
 }
 
+TEST(PlannerTest, AutoTakesWhatIsReallyLeftAfterLoading) {
+  const PlanInput in = model_30b();
+  Plan plan = make_plan(in);
+  const Plan planned = plan;
+  const std::uint64_t kv = in.kv_bytes_per_position * 16384;
+  EXPECT_EQ(plan.after_cache_bytes, kv + in.staging_bytes + in.reserve_bytes);
+  const std::uint64_t loaded = in.dense_bytes + in.activation_bytes;
+  EXPECT_FALSE(refit_cache(plan, in.cache, in.accelerator_bytes - loaded));
+  EXPECT_EQ(plan.cache_bytes, planned.cache_bytes);
+  EXPECT_TRUE(refit_cache(plan, in.cache, in.accelerator_bytes - loaded - kGiB));
+  EXPECT_EQ(plan.cache_bytes, planned.cache_bytes - kGiB);
+  EXPECT_LT(plan.cache_slots, planned.cache_slots);
+  EXPECT_TRUE(refit_cache(plan, in.cache, kMiB));
+  EXPECT_EQ(plan.cache_bytes, 0u);
+
+  plan = planned;
+  EXPECT_THROW(refit_cache(plan, {CacheRequest::Kind::kBytes, planned.cache_bytes}, kGiB), Error);
+}
+
 TEST(PlannerTest, AutoTakesNoMoreThanAllExperts) {
   PlanInput in = model_30b();
   in.accelerator_bytes = 140 * kGiB;

@@ -14,7 +14,7 @@
 namespace strata::serve::test {
 namespace {
 
-using testing::fails_with;
+using strata::testing::fails_with;
 
 // The answer of the engine alone, without a scheduler.
 Ids alone(Engine& engine, const GenerationRequest& r) {
@@ -211,7 +211,8 @@ TEST(Scheduler, ASlotGoesOnWithTheConversationItHolds) {
   second.insert(second.end(), {1, 2, 3});
   const Full again = read_all(*scheduler.submit(request(second, 5)));
   EXPECT_EQ(again.outcome.cached_tokens, 44u) << "all but the last token, which was not computed";
-  EXPECT_EQ(again.ids, alone(model.engine(), request(second, 5)));
+  ServedModel fresh({.slots = 1}, false);
+  EXPECT_EQ(again.ids, alone(fresh.engine(), request(second, 5)));
   const Full same = read_all(*scheduler.submit(request(second, 5)));
   EXPECT_EQ(same.outcome.cached_tokens, second.size() - 1);
   EXPECT_EQ(same.ids, again.ids);

@@ -30,7 +30,8 @@ class ExpertCaching {
   // Finishes a save that is under way; does not begin one.
   ~ExpertCaching();
 
-  // Makes the arena as `plan` says, fills it from the profile, and has `forward` use it.
+  // Makes the arena as `plan` says, or as large as the accelerator has memory left for; fills it
+  // from the profile, and has `forward` use it. Error as core::refit_cache and Device::allocate.
   void attach(const Model& model, Forward& forward, const core::Plan& plan,
               const core::Progress& progress);
   // After each window of `forward`.
@@ -41,6 +42,8 @@ class ExpertCaching {
   [[nodiscard]] const core::ExpertCache& cache() const noexcept { return *cache_; }
   [[nodiscard]] const core::CacheControl& control() const noexcept { return *control_; }
   [[nodiscard]] const core::Plan& plan() const noexcept { return plan_; }
+  // What the arena was to have before the model was loaded; plan() has what it got.
+  [[nodiscard]] std::uint64_t planned_bytes() const noexcept { return planned_bytes_; }
   [[nodiscard]] const CacheOptions& options() const noexcept { return options_; }
   [[nodiscard]] const std::optional<core::Profile>& profile() const noexcept { return profile_; }
   [[nodiscard]] std::string accelerator() const;
@@ -71,6 +74,7 @@ class ExpertCaching {
   core::CopyEngine copies_;
   core::OptimumRecord record_;
   core::Plan plan_;
+  std::uint64_t planned_bytes_ = 0;
   Forward* forward_ = nullptr;
   std::unique_ptr<core::ExpertCache> cache_;
   std::unique_ptr<core::CacheControl> control_;
