@@ -118,6 +118,8 @@ class HeatPolicy final : public Policy {
   [[nodiscard]] double horizon() const noexcept override {
     return kind_ == PolicyKind::kDefault ? 96 : Policy::horizon();
   }
+  [[nodiscard]] const Heat& heat() const noexcept { return heat_; }
+  [[nodiscard]] std::span<const float> mix() const noexcept { return mix_; }
 
  private:
   PolicyKind kind_;
@@ -128,29 +130,30 @@ class HeatPolicy final : public Policy {
   std::optional<MixtureLearner> learner_;
 };
 
-// Heat, and what the layer's latest choice says of the next one.
+// The default, and what the layer's latest choice says of the next one.
 class PairPolicy final : public Policy {
  public:
-  PairPolicy(const PairOptions& options, ExpertGeometry geometry, const Profile* profile)
-      : options_(options),
-        heat_(geometry, options.mixture.half_lives),
-        successors_(geometry, options.prior),
+  PairPolicy(const PolicyOptions& options, ExpertGeometry geometry, const Profile* profile,
+             std::span<const std::int32_t> slots)
+      : weight_(options.pairs.weight),
+        history_({.kind = PolicyKind::kDefault}, geometry, options.mixture.half_lives,
+                 options.mixture.weights, profile, slots),
+        successors_(geometry, options.pairs.prior),
         long_run_(static_cast<std::size_t>(geometry.experts)),
         slowest_(options.mixture.weights.size()) {
     slowest_.back() = 1;
-    if (profile != nullptr) heat_.seed(*profile, kProfileTokens);
   }
 
   void observe(const RoutingEvent& event) noexcept override {
-    heat_.observe(event.layer, event.experts, event.weights);
+    history_.observe(event);
     successors_.observe(event.layer, event.experts);
   }
-  void end_token() noexcept override { heat_.end_token(); }
+  void end_token() noexcept override { history_.end_token(); }
 
   void scores(std::int32_t layer, std::span<float> out) const noexcept override {
-    heat_.rates(layer, slowest_, long_run_);
-    heat_.rates(layer, options_.mixture.weights, out);
-    successors_.add_lift(layer, options_.weight, long_run_, out);
+    history_.heat().rates(layer, slowest_, long_run_);
+    history_.heat().rates(layer, history_.mix(), out);
+    successors_.add_lift(layer, weight_, long_run_, out);
     // What has been used stays worth a free slot, whatever follows what.
     for (std::size_t e = 0; e < out.size(); ++e) {
       out[e] = long_run_[e] > 0 ? std::max(out[e], std::numeric_limits<float>::min()) : kNeverUsed;
@@ -159,12 +162,12 @@ class PairPolicy final : public Policy {
 
   [[nodiscard]] Admission admission() const noexcept override { return Admission::kIfBetter; }
   [[nodiscard]] bool scores_are_rates() const noexcept override { return true; }
-  // Half of what history alone tells is soon over.
-  [[nodiscard]] double horizon() const noexcept override { return 32; }
+  // Less than the default's: what follows is soon over.
+  [[nodiscard]] double horizon() const noexcept override { return 64; }
 
  private:
-  PairOptions options_;
-  Heat heat_;
+  float weight_;
+  HeatPolicy history_;
   Successors successors_;
   mutable std::vector<float> long_run_;  // [experts] scratch
   std::vector<float> slowest_;           // [scales] the slowest half-life alone
@@ -241,7 +244,7 @@ std::unique_ptr<Policy> make_policy(const PolicyOptions& options, ExpertGeometry
       return std::make_unique<HeatPolicy>(options, geometry, options.mixture.half_lives,
                                           options.mixture.weights, profile, slots);
     case PolicyKind::kPairs:
-      return std::make_unique<PairPolicy>(options.pairs, geometry, profile);
+      return std::make_unique<PairPolicy>(options, geometry, profile, slots);
     case PolicyKind::kFill:
     case PolicyKind::kLru:
     case PolicyKind::kLfu:

@@ -196,8 +196,7 @@ TEST(Policy, PairsKnowWhatComesNextAndWithoutPairsAreHeat) {
   EXPECT_GT(s[0], 0);
   EXPECT_EQ(s[7], kNeverUsed);
   options.pairs.weight = 0;
-  const auto heat =
-      make_policy({.kind = PolicyKind::kMixture, .mixture = options.pairs.mixture}, {1, 8});
+  const auto heat = make_policy({.kind = PolicyKind::kMixture}, {1, 8});
   const auto without = make_policy(options, {1, 8});
   for (Policy* policy : {heat.get(), without.get()}) {
     for (int i = 0; i < 50; ++i) {

@@ -30,7 +30,7 @@ enum class PolicyKind {
   kLfru,     // least frequent by recent leaves: decayed uses / age of the last use
   kMixture,  // expected uses from several half-lives together, by fixed weights
   kDefault,  // the same, with weights that are learned for the text and the cache's size
-  kPairs,    // a fixed mixture, and which experts follow those chosen last
+  kPairs,    // the default, and which experts follow those chosen last
   kOptimum,  // Belady's: what is used again latest leaves or is not let in; needs the future
 };
 
@@ -53,14 +53,13 @@ struct Mixture {
 struct PairOptions {
   float weight = 0.5F;  // of what the last choice adds to an expert's rate, uses per token
   float prior = 16;     // uses of an expert before its followers count for half
-  Mixture mixture = {{6, 24, 96, 768}, {0.20F, 0.20F, 0.45F, 0.15F}};
 };
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kDefault;
   float half_life = 32;    // tokens; kLfu and kLfru
   float weight_power = 0;  // kLfu: a use counts (router weight / event's mean) to this power
-  Mixture mixture = {};    // kMixture; kDefault, which begins with its weights
+  Mixture mixture = {};    // kMixture; kDefault and kPairs, which begin with its weights
   PairOptions pairs = {};  // kPairs
 };
 
@@ -88,7 +87,7 @@ class Policy {
 inline constexpr float kNeverUsed = -1e30F;
 
 // `profile`, where given, is the prior: kStatic ranks by it, the others start from it. `slots`:
-// [layers] how many experts of each layer can be resident; without it kDefault learns nothing.
+// [layers] how many experts of each layer can be resident; without it no weights are learned.
 // kOptimum is made by make_optimum.
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const PolicyOptions& options,
                                                   ExpertGeometry geometry,
