@@ -34,7 +34,11 @@ TierCounts ExpertTiers::total() const noexcept {
 }
 
 ExpertTiers::ExpertTiers(const ExpertStore& store, device::Device& pool, int layers, int experts)
-    : store_(store), pool_(pool), dispatch_(experts), counts_(static_cast<std::size_t>(layers)) {}
+    : store_(store),
+      pool_(pool),
+      dispatch_(experts),
+      counts_(static_cast<std::size_t>(layers)),
+      uses_(static_cast<std::size_t>(layers) * static_cast<std::size_t>(experts)) {}
 
 void ExpertTiers::set_home(device::Device& home, int tokens, int used, std::int64_t width) {
   if (home.is_host_memory()) return;
@@ -135,6 +139,9 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
     counts.miss_seconds += served_seconds_;
     from_pool(plan.misses, parts);
   }
+  const std::size_t experts = uses_.size() / counts_.size();
+  for (const std::int32_t id : ids)
+    ++uses_[static_cast<std::size_t>(layer) * experts + static_cast<std::size_t>(id)];
   for (const device::ExpertWork& w : plan.hits) counts.hit_rows += w.rows.size();
   for (const device::ExpertWork& w : plan.misses) counts.miss_rows += w.rows.size();
   counts.hit_experts += plan.hits.size();

@@ -242,6 +242,18 @@ TEST(Scheduler, RequestsThatBeginAlikeComputeTheirBeginningOnce) {
   for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(got[i].ids, alone(fresh.engine(), requests[i]));
 }
 
+TEST(Scheduler, AShortPromptWaitsForAChunkOfALongOneOnly) {
+  ServedModel model({.slots = 2, .chunk = 8}, false);
+  const auto long_one = model.scheduler().submit(request(random_ids(90, 1), 1));
+  const auto short_one = model.scheduler().submit(request(random_ids(3, 2), 1));
+  model.start();
+  (void)read_all(*long_one);
+  (void)read_all(*short_one);
+  ASSERT_TRUE(model.scheduler().wait_until_idle(soon()));
+  // 3 + 5 tokens, then what is left of the 90 in windows of 24.
+  EXPECT_EQ(model.scheduler().snapshot().counters.windows, 5u);
+}
+
 TEST(Scheduler, AScriptIsFollowed) {
   ServedModel model({.slots = 2});
   const text::Tokenizer& tokenizer = model.engine().tokenizer();
