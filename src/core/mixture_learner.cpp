@@ -37,7 +37,7 @@ MixtureLearner::MixtureLearner(ExpertGeometry geometry, std::span<const float> s
       weights_(start_),
       slots_(slots.begin(), slots.end()),
       scratch_(static_cast<std::size_t>(geometry.experts)) {
-  assert(start.size() <= Heat::kMaxScales);
+  assert(geometry.experts > 0 && start.size() <= Heat::kMaxScales);
   assert(slots.size() == static_cast<std::size_t>(geometry.layers));
   const int layers = std::clamp(kExpertsAToken / geometry.experts, 1, geometry.layers);
   samples_.resize(static_cast<std::size_t>(kLag * layers));

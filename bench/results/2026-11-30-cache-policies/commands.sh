@@ -52,7 +52,7 @@ both large --synthetic 3000 --layers 0-7 --skip 200 "${large[@]}" --admission bo
   --policy mixture --policy default --policy pairs
 plot large --synthetic 3000 --layers 0-7 --skip 200 "${large[@]}" "${few[@]}"
 both large-first-come --synthetic 3000 --skip 1500 --cache 1.0417% --cache 8 --cache 16.7% \
-  --policy fill --policy lru --policy default --quota equal --quota first-come
+  --policy fill --policy lru --policy mixture --policy default --quota equal --quota first-come
 both large-profile --synthetic 3000 --train-split 0.5 --cache 8 --cache 16.7% --policy static \
   --policy default
 change=(--synthetic 512 --seed 1 --seed 2 --seed 3 --cache 62 --cache 128 --over-time 8 --skip 512
