@@ -177,6 +177,7 @@ Plan make_plan(const PlanInput& in) {
     if (gpu) plan.accelerator.push_back({"staging", in.staging_bytes});
     plan.accelerator.push_back({"reserve", in.reserve_bytes});
     plan.ram.push_back({"hand-over", in.staging_bytes});
+    if (in.policy_bytes > 0) plan.ram.push_back({"cache policy's tables", in.policy_bytes});
   }
   if (gpu) {
     plan.after_cache_bytes = compute[1].bytes + in.staging_bytes + in.reserve_bytes;
@@ -191,6 +192,10 @@ Plan make_plan(const PlanInput& in) {
   plan.fits = accelerator_fits && ram_fits;
   if (!accelerator_fits) advise_accelerator(in, fixed, plan);
   if (!ram_fits) {
+    if (in.accelerator != AcceleratorKind::kNone && in.policy_bytes > 0 &&
+        plan.ram_needed - in.policy_bytes <= in.ram_bytes) {
+      plan.advice.emplace_back("--cache-policy default   keeps no tables of what follows what");
+    }
     plan.advice.emplace_back(
         "a file with fewer bits a weight, or with other programs closed: experts live in RAM");
     if (!in.experts_on_disk) {

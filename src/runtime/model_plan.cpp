@@ -2,6 +2,7 @@
 
 #include "strata/base/error.hpp"
 #include "strata/core/expert_cache.hpp"
+#include "strata/core/successors.hpp"
 #include "strata/quant/expert_blob.hpp"
 #include "strata/runtime/forward.hpp"
 
@@ -53,6 +54,9 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   in.staging_bytes = 2 * largest + sizeof(float) * 8 * static_cast<std::uint64_t>(h.embd) *
                                        static_cast<std::uint64_t>(h.experts_used + 1);
   in.experts = h.experts;
+  if (cache.policy.kind == core::PolicyKind::kPairs) {
+    in.policy_bytes = core::Successors::table_bytes({h.layers, h.experts});
+  }
   in.cache = cache.size;
   return in;
 }

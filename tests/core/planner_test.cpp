@@ -66,6 +66,22 @@ TEST(PlannerTest, AutoTakesNoMoreThanAllExperts) {
   EXPECT_EQ(plan.resident_share, 1.0);
 }
 
+TEST(PlannerTest, APolicysTablesTakeRam) {
+  PlanInput in = model_30b();
+  const Plan without = make_plan(in);
+  in.policy_bytes = 3 * kGiB;
+  const Plan with = make_plan(in);
+  EXPECT_EQ(with.ram_needed, without.ram_needed + 3 * kGiB);
+  EXPECT_NE(format_plan(in, with).find("cache policy's tables"), std::string::npos);
+  in.ram_bytes = without.ram_needed + kGiB;
+  const Plan refused = make_plan(in);
+  EXPECT_FALSE(refused.fits);
+  EXPECT_NE(format_plan(in, refused).find("try --cache-policy default"), std::string::npos);
+  in.accelerator = AcceleratorKind::kNone;  // no cache, no policy
+  EXPECT_EQ(make_plan(in).ram_needed, without.ram_needed - in.staging_bytes + in.dense_bytes +
+                                          in.activation_bytes + 98304ull * 16384);
+}
+
 TEST(PlannerTest, ARequestThatCannotBeMetSaysWhatWouldFit) {
   PlanInput in = model_30b();
   in.cache = {CacheRequest::Kind::kBytes, 11 * kGiB};

@@ -46,6 +46,7 @@ struct PlanInput {
   std::vector<std::uint64_t> slot_bytes;  // of one expert, by layer
   int experts = 0;                        // of a layer
   bool experts_on_disk = false;           // in a file that is paged, so that RAM need not hold them
+  std::uint64_t policy_bytes = 0;         // the cache policy's tables, where they are large
   CacheRequest cache;
 };
 
