@@ -113,7 +113,7 @@ std::shared_ptr<const text::Grammar> GrammarFlags::grammar() const {
     return text::compile_json_schema(nlohmann::ordered_json::parse(source));
   } catch (const Error& error) {
     fail(error.kind(), "{}: {}", file, error.what());
-  } catch (const nlohmann::ordered_json::parse_error& error) {
+  } catch (const nlohmann::ordered_json::exception& error) {
     fail(ErrorKind::kUsage, "{}: not JSON: {}", file, error.what());
   }
 }
