@@ -480,29 +480,19 @@ class TestsTest(SetupTest):
         self.assertEqual(status, 1)
         self.assertIn("Python, tests/some: 2 passed, 2 failed", text)
 
-    def wanting_machine(self):
+    def test_packages_of_tests_go_to_the_build_folder_or_are_done_without(self):
         (self.root / "tests" / "some" / "requirements.txt").write_text("openai\n")
-        machine = self.machine()
-        machine.script["unittest"] = (0, self.PASSING)
-        return machine
-
-    def test_packages_of_tests_go_to_the_build_folder_once(self):
-        machine = self.wanting_machine()
-        home = self.root / "build" / "python" / "some"
-        home.mkdir(parents=True)  # as venv does
-        for _ in range(2):
-            self.assertEqual(self.run_setup(machine, "--test", "--yes")[0], 0)
-        self.assertEqual(len(machine.ran("pip")), 1)
-        self.assertEqual(machine.ran("unittest")[-1][0], str(home / "bin" / "python"))
-
-    def test_without_the_packages_the_tests_run_all_the_same(self):
-        for option, failing in (("--build", ""), ("--yes", "venv"), ("--yes", "pip")):
-            machine = self.wanting_machine()
-            machine.script[failing] = (1, "no network")
-            status, text = self.run_setup(machine, "--test", option)
+        own = self.root / "build" / "python" / "some"
+        own.mkdir(parents=True)  # as venv does
+        for failing, python in (("venv", None), ("pip", None), ("", own), ("pip", own)):
+            machine = self.machine()
+            machine.script = {"unittest": (0, self.PASSING), failing: (1, "no network")}
+            status, text = self.run_setup(machine, "--test", "--yes")
             self.assertEqual(status, 0, text)
-            self.assertIn("are skipped", text)
-            self.assertEqual([c[0] for c in machine.ran("unittest")], [sys.executable])
+            self.assertEqual("tests that need them are skipped" in text, python is None)
+            used = str(own / "bin" / "python") if python else sys.executable
+            self.assertEqual(machine.ran("unittest")[0][0], used)
+        self.assertEqual(machine.ran("pip"), [], "they are there")
 
     def test_no_tests_at_all_is_an_error(self):
         machine = self.machine()
