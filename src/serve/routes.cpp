@@ -199,7 +199,7 @@ HttpReply Routes::completion(const HttpRequest& request) const {
   std::vector<GenerationRequest> requests;
   for (std::vector<std::int32_t>& prompt : task.prompts) {
     for (GenerationRequest& one :
-         ready->model.plan_completion(task.chat, std::move(prompt), request.client)) {
+         ready->model.plan_completion(task.chat, prompt, request.client)) {
       requests.push_back(std::move(one));
     }
   }
