@@ -35,7 +35,7 @@ PATHS = (
     "/health",
 )
 NASTY = (
-    None, True, -1, 0, 1e308, -0.0, 2**63, 2**64, 0.5, "", "x", "\u0000", "\ud83d\ude00", "</s>",
+    None, True, -1, 0, 1e308, float("inf"), -0.0, 2**63, 2**64, 0.5, "", "x", "\u0000", "\ud83d\ude00", "</s>",
     "<|im_start|>", [], {}, [[]], [None], {"type": "text"}, {"type": "json_schema"}, "a" * 5000,
     [{"role": "user"}], {"$ref": "#"}, ["\n"] * 20, {"a": {"b": {"c": []}}},
 )  # fmt: skip
@@ -72,7 +72,7 @@ def some_body(chance: random.Random) -> bytes:
     body = good_body(chance)
     for _ in range(chance.randrange(3)):
         body[chance.choice(FIELDS)] = chance.choice(NASTY)
-    data = json.dumps(body).encode()
+    data = json.dumps(body).replace("Infinity", "1e999").encode()
     kind = chance.randrange(8)
     if kind == 0:
         data = data[: chance.randrange(len(data))]

@@ -531,7 +531,7 @@ class TestsTest(SetupTest):
             ("--run", "release", ["strata"]),
             ("--test", "release", []),
             ("--sanitize=address", "debug", []),
-            ("--sanitize=thread", "tsan", ["strata_base_tests"]),
+            ("--sanitize=thread", "tsan", ["strata_base_tests", "strata_tiers_stress"]),
             ("--fuzz=9", "fuzz", []),
         ):
             options = setup.parse_options([argument])
