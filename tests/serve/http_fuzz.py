@@ -36,8 +36,8 @@ PATHS = (
 )
 NASTY = (
     None, True, -1, 0, 1e308, float("inf"), -0.0, 2**63, 2**64, 0.5, "", "x", "\u0000",
-    "\ud83d\ude00", "</s>", "<|im_start|>", [], {}, [[]], [None], {"type": "text"}, {"type": "json_schema"}, "a" * 5000,
-    [{"role": "user"}], {"$ref": "#"}, ["\n"] * 20, {"a": {"b": {"c": []}}},
+    "\ud83d\ude00", "</s>", "<|im_start|>", [], {}, [[]], [None], {"type": "text"},
+    {"type": "json_schema"}, "a" * 5000, [{"role": "user"}], {"$ref": "#"}, ["\n"] * 20, {"a": {"b": {"c": []}}},
 )  # fmt: skip
 FIELDS = (
     "messages", "prompt", "input", "system", "model", "max_tokens", "temperature", "top_p", "top_k",
