@@ -37,7 +37,8 @@ PATHS = (
 NASTY = (
     None, True, -1, 0, 1e308, float("inf"), -0.0, 2**63, 2**64, 0.5, "", "x", "\u0000", "</s>",
     "\ud83d\ude00", "<|im_start|>", [], {}, [[]], [None], {"type": "text"}, "a" * 5000,
-    {"type": "json_schema"}, [{"role": "user"}], {"$ref": "#"}, ["\n"] * 20, {"a": {"b": {"c": []}}},
+    {"type": "json_schema"}, [{"role": "user"}], {"$ref": "#"}, ["\n"] * 20,
+    {"a": {"b": {"c": []}}},
 )  # fmt: skip
 FIELDS = (
     "messages", "prompt", "input", "system", "model", "max_tokens", "temperature", "top_p", "top_k",
