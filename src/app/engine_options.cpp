@@ -72,6 +72,10 @@ void EngineFlags::add(CLI::App& app, Context context) {
                  "write which experts every token uses, as a trace")
       ->type_name("FILE")
       ->group(group);
+  app.add_option("--replay-routing", replay_routing_,
+                 "a trace chooses the experts, not the router: for speed and hit rates only")
+      ->type_name("FILE")
+      ->group(group);
   app.add_option("--audit", audit_, "append what was loaded, asked and hit, as JSON lines")
       ->type_name("FILE")
       ->group(group);
@@ -94,6 +98,7 @@ EngineOptions EngineFlags::options() const {
   options.cache = cache_.options();
   options.expert_folder = expert_folder_;
   options.dump_routing = dump_routing_;
+  options.replay_routing = replay_routing_;
   options.audit = audit_;
   options.build = fmt::format("{} {}", version(), commit());
   if (!kv_.empty()) options.kv = kv_ == "f32" ? device::KvType::kF32 : device::KvType::kF16;

@@ -36,7 +36,7 @@ class EngineFlags {
   int gpu_ = 0;
   std::string activations_ = "int8";
   bool no_pin_ = false;
-  std::string expert_folder_, dump_routing_, audit_;
+  std::string expert_folder_, dump_routing_, replay_routing_, audit_;
   CacheFlags cache_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "strata/base/clock.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -99,8 +100,10 @@ Rows Forward::run(std::span<const WindowToken> window) {
   count_ = static_cast<int>(window.size());
   int wanted = 0;
   tokens_.clear();
+  replayed_.clear();
   for (const WindowToken& t : window) {
     tokens_.push_back(t.token);
+    replayed_.push_back(t.sequence->replay_start() + t.position);
     wanted += t.wants_logits ? 1 : 0;
   }
   {
@@ -165,6 +168,27 @@ Forward::Choice Forward::read_choice(std::size_t choices) {
   }
   return {{reinterpret_cast<const std::int32_t*>(host), choices},
           {reinterpret_cast<const float*>(host) + choices, choices}};
+}
+
+void Forward::replay_routing(const core::RoutingReplay& replay) {
+  replay_ = &replay;
+  replay_choice_ = device_.allocate_host(choice_->size());
+}
+
+// The trace's choice, also where combine reads it.
+Forward::Choice Forward::replay_choice(int layer, std::size_t choices) {
+  auto* ids = reinterpret_cast<std::int32_t*>(replay_choice_->data());
+  auto* weights = reinterpret_cast<float*>(ids) + choices;
+  std::int32_t* id = ids;
+  float* weight = weights;
+  for (int row = 0; row < count_; ++row) {
+    const std::int64_t token = replayed_[static_cast<std::size_t>(row)];
+    id = std::ranges::copy(replay_->experts(layer, token), id).out;
+    weight = std::ranges::copy(replay_->weights(layer, token), weight).out;
+  }
+  device_.copy_from_host_later(choice_->data(), replay_choice_->data(),
+                               2 * sizeof(float) * choices);
+  return {{ids, choices}, {weights, choices}};
 }
 
 // x += output(attention(norm(x))). In the last layer only the rows whose logits are wanted go on
@@ -241,6 +265,7 @@ void Forward::keep_only_wanted(std::span<const WindowToken> window) {
   for (int t = 0; t < count_; ++t) {
     if (!window[static_cast<std::size_t>(t)].wants_logits) continue;
     places_[kept_.size()] = places_[static_cast<std::size_t>(t)];
+    replayed_[kept_.size()] = replayed_[static_cast<std::size_t>(t)];
     kept_.push_back(t);
   }
   device_.keep_rows(x, kept_);
@@ -277,6 +302,7 @@ void Forward::expert_block(int layer) {
     const PartTimer timer(device_, spans_, Part::kOther);
     device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
     choice = read_choice(choices);
+    if (replay_ != nullptr) choice = replay_choice(layer, choices);
     if (observer_) observer_(layer, choice.ids, choice.weights, h.experts_used);
   }
   {
