@@ -16,6 +16,9 @@ namespace strata::app {
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
                         std::initializer_list<std::string> choices, const std::string& help);
 
+// "f16", "f32", "q8_0".
+[[nodiscard]] device::KvType parse_kv_type(const std::string& name);
+
 class EngineFlags {
  public:
   enum class Context { kOption, kNone };  // has the command -c?

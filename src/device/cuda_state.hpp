@@ -151,8 +151,11 @@ class CudaDevice final : public Device {
 };
 
 [[nodiscard]] inline cuda::Place to_place(const TokenPlace& p) noexcept {
-  return {p.cache.keys,     p.cache.values, p.cache.type == KvType::kF16 ? 1 : 0,
-          p.cache.capacity, p.position,     0};
+  using cuda::Cells;
+  const Cells cells = p.cache.type == KvType::kF16   ? Cells::kF16
+                      : p.cache.type == KvType::kF32 ? Cells::kF32
+                                                     : Cells::kQ8;
+  return {p.cache.keys, p.cache.values, cells, p.cache.capacity, p.position, 0};
 }
 
 // Jobs of at most 1, 2, 4 and 8 columns, and of more, for tensor cores.

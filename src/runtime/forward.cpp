@@ -39,8 +39,8 @@ class PartTimer {
 SequenceState::SequenceState(const Model& model, device::Device& device, int capacity,
                              device::KvType type)
     : capacity_(capacity), cells_(static_cast<int>(round_up(capacity))), type_(type) {
-  const std::size_t row = static_cast<std::size_t>(model.h.kv_heads) *
-                          static_cast<std::size_t>(model.h.head_dim) * device::cell_bytes(type);
+  const std::size_t row =
+      static_cast<std::size_t>(model.h.kv_heads) * device::kv_row_bytes(type, model.h.head_dim);
   const auto layers = static_cast<std::size_t>(model.h.layers);
   layer_bytes_ = row * static_cast<std::size_t>(cells_);
   position_bytes_ = layers * 2 * row;
@@ -243,9 +243,10 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
       const bool ends =
           t + 1 == places_.size() || places_[t + 1].cache.keys != places_[t].cache.keys;
       if (ends) {
-        stats_.of(Part::kAttention).bytes += static_cast<std::uint64_t>(places_[t].position + 1) *
-                                             2 * device::cell_bytes(places_[t].cache.type) *
-                                             static_cast<std::uint64_t>(k.width);
+        stats_.of(Part::kAttention).bytes +=
+            static_cast<std::uint64_t>(places_[t].position + 1) * 2 *
+            device::kv_row_bytes(places_[t].cache.type, h.head_dim) *
+            static_cast<std::uint64_t>(h.kv_heads);
       }
     }
   }

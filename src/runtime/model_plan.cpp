@@ -38,9 +38,9 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   core::PlanInput in;
   in.reserve_bytes = cache.reserve_bytes;
   in.dense_bytes = dense_bytes(tensors);
-  in.kv_bytes_per_position =
-      std::uint64_t{2} * device::cell_bytes(sizing.kv) * static_cast<std::uint64_t>(h.kv_heads) *
-      static_cast<std::uint64_t>(h.head_dim) * static_cast<std::uint64_t>(h.layers);
+  in.kv_bytes_per_position = std::uint64_t{2} * device::kv_row_bytes(sizing.kv, h.head_dim) *
+                             static_cast<std::uint64_t>(h.kv_heads) *
+                             static_cast<std::uint64_t>(h.layers);
   in.context = sizing.context;
   in.activation_bytes = Forward::activation_bytes(h, std::min(sizing.window, sizing.context));
   for (const model::LayerTensors& l : tensors.layers) {
