@@ -51,12 +51,17 @@ std::string describe_cache(const Engine& engine) {
   const auto [least, most] = std::ranges::minmax(cache.quotas());
   const std::string slots = least == most ? fmt::format("{} a layer", least)
                                           : fmt::format("{} to {} a layer", least, most);
+  const std::string shortage =
+      caching->missing_bytes() == 0
+          ? ""
+          : fmt::format("\n         {} less than planned: the accelerator's memory was short",
+                        bytes(caching->missing_bytes()));
   return fmt::format(
       "cache    {} of experts, {:.1f} % of all, in {} slots, {}, on a {}\n"
-      "         {} filled from the profile; policy {}: {}",
+      "         {} filled from the profile; policy {}: {}{}",
       bytes(cache.bytes()), 100 * share(cache.bytes(), engine.report().expert_bytes), cache.slots(),
       slots, caching->accelerator(), caching->control().swaps().prefilled,
-      core::policy_name(caching->options().policy.kind), adaptation(caching->options()));
+      core::policy_name(caching->options().policy.kind), adaptation(caching->options()), shortage);
 }
 
 std::string cache_summary(const Engine& engine) {
@@ -81,6 +86,17 @@ std::string cache_summary(const Engine& engine) {
       swaps.passes,
       format_seconds(swaps.passes == 0 ? 0
                                        : swaps.pass_seconds / static_cast<double>(swaps.passes)));
+  if (!caching->options().fetch.off()) {
+    text += fmt::format(
+        "\n         {:.0f} % of the misses fetched: {} experts, {} at {:.1f} GB/s; {} kept, of "
+        "which "
+        "{:.0f} % served again",
+        100 * share(total.fetch_experts, total.fetch_experts + total.miss_experts),
+        total.fetch_experts, bytes(total.fetch_bytes),
+        total.fetch_seconds > 0 ? static_cast<double>(total.fetch_bytes) / total.fetch_seconds / 1e9
+                                : 0,
+        swaps.admitted, 100 * share(swaps.admitted_useful, swaps.admitted));
+  }
   return text;
 }
 
@@ -97,7 +113,7 @@ nlohmann::ordered_json cache_json(const Engine& engine) {
     layers.push_back({{"slots", cache.quota(layer)},
                       {"resident", cache.resident(layer)},
                       {"hits", counts.hit_rows},
-                      {"misses", counts.miss_rows}});
+                      {"misses", counts.miss_rows + counts.fetch_rows}});
   }
   return {{"accelerator", caching->accelerator()},
           {"policy", core::policy_name(caching->options().policy.kind)},
@@ -105,10 +121,15 @@ nlohmann::ordered_json cache_json(const Engine& engine) {
           {"bytes", cache.bytes()},
           {"prefilled", swaps.prefilled},
           {"hits", total.hit_rows},
-          {"misses", total.miss_rows},
+          {"misses", total.miss_rows + total.fetch_rows},
           {"hit_rate", share(total.hit_rows, total.rows())},
           {"hit_bytes", total.hit_bytes},
           {"miss_bytes", total.miss_bytes},
+          {"fetched", total.fetch_experts},
+          {"fetch_bytes", total.fetch_bytes},
+          {"fetch_seconds", total.fetch_seconds},
+          {"admitted", swaps.admitted},
+          {"admitted_useful", swaps.admitted_useful},
           {"recorded_tokens", best.tokens},
           {"recorded_hit_rate", best.hit_rate},
           {"optimum_hit_rate", best.optimum},

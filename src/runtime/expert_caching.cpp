@@ -77,14 +77,34 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
                            const core::Progress& progress) {
   plan_ = plan;
   forward_ = &forward;
-  const std::vector<int> quotas = choose_quotas(model.experts);
-  cache_ =
-      std::make_unique<core::ExpertCache>(accelerator_, model.experts, geometry_.experts, quotas);
+  make_cache(model.experts);
   control_ = std::make_unique<core::CacheControl>(
       *cache_, model.experts, copies_, profile_ ? &*profile_ : nullptr,
       core::CacheControlOptions{options_.policy, options_.adapt_every, options_.adapt_swaps});
   if (profile_) control_->warm_start(*profile_, progress);
   forward.tiers().attach(*cache_, accelerator_, forward.max_window() * model.h.experts_used);
+  forward.tiers().fetch(options_.fetch, options_.link_bytes_per_second);
+}
+
+// Between the plan and here somebody else may have taken of the accelerator's memory. A cache of
+// all that fits becomes as small as it must; a size that was named is an error then.
+void ExpertCaching::make_cache(const core::ExpertStore& store) {
+  const int staging = options_.fetch.off() ? 0 : core::kFetchSlots;
+  const std::uint64_t planned = plan_.cache_bytes;
+  const std::uint64_t step = std::max<std::uint64_t>(planned / 16, 1);
+  for (;;) {
+    try {
+      cache_ = std::make_unique<core::ExpertCache>(accelerator_, store, geometry_.experts,
+                                                   choose_quotas(store), staging);
+      break;
+    } catch (const Error& error) {
+      const bool smaller = options_.size.kind == core::CacheRequest::Kind::kAuto &&
+                           error.kind() == ErrorKind::kResource && plan_.cache_bytes > step;
+      if (!smaller) throw;
+      plan_.cache_bytes -= step;
+    }
+  }
+  missing_bytes_ = planned - plan_.cache_bytes;
 }
 
 void ExpertCaching::after_window(const core::WindowRouting& routing) {

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <exception>
 
 namespace strata::runtime {
 namespace {
@@ -17,13 +18,17 @@ std::int64_t round_up(std::int64_t n) {
   return (n + quant::kGroupRows - 1) / quant::kGroupRows * quant::kGroupRows;
 }
 
-// Adds what the device does until its end to a part.
+// Adds what the device does until its end to a part; not when an error ends it.
 template <class Spans>
 class PartTimer {
  public:
   PartTimer(device::Device& device, Spans& spans, Part part)
       : device_(device), spans_(spans), part_(part), from_(device.mark()) {}
-  ~PartTimer() { spans_.push_back({part_, from_, device_.mark()}); }
+  ~PartTimer() noexcept(false) {  // a lost device fails here too
+    if (std::uncaught_exceptions() == exceptions_) {
+      spans_.push_back({part_, from_, device_.mark()});
+    }
+  }
   PartTimer(const PartTimer&) = delete;
   PartTimer& operator=(const PartTimer&) = delete;
 
@@ -32,6 +37,7 @@ class PartTimer {
   Spans& spans_;
   Part part_;
   int from_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace
@@ -97,6 +103,8 @@ Rows Forward::run(std::span<const WindowToken> window) {
   assert(!window.empty() && static_cast<int>(window.size()) <= max_window_);
   const Stopwatch watch;
   const model::HParams& h = model_.h;
+  spans_.clear();  // of a window that failed
+  device_.clear_marks();
   count_ = static_cast<int>(window.size());
   int wanted = 0;
   tokens_.clear();
@@ -120,9 +128,9 @@ Rows Forward::run(std::span<const WindowToken> window) {
   stats_.tokens += window.size();
 
   if (wanted > logits_rows_) {
-    logits_rows_ = wanted;
     logits_ = device_.allocate(sizeof(float) * static_cast<std::size_t>(round_up(h.vocab)) *
                                static_cast<std::size_t>(wanted));
+    logits_rows_ = wanted;
   }
   Rows logits{};
   if (wanted > 0) {

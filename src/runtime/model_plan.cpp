@@ -52,6 +52,12 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   const std::uint64_t largest = std::ranges::max(in.slot_bytes);
   in.staging_bytes = 2 * largest + sizeof(float) * 8 * static_cast<std::uint64_t>(h.embd) *
                                        static_cast<std::uint64_t>(h.experts_used + 1);
+  if (!cache.fetch.off()) {  // staging slots of each size
+    std::vector<std::uint64_t> sizes = in.slot_bytes;
+    std::ranges::sort(sizes);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    for (const std::uint64_t bytes : sizes) in.staging_bytes += core::kFetchSlots * bytes;
+  }
   in.experts = h.experts;
   in.cache = cache.size;
   return in;

@@ -44,6 +44,8 @@ class ExpertCaching {
   [[nodiscard]] const CacheOptions& options() const noexcept { return options_; }
   [[nodiscard]] const std::optional<core::Profile>& profile() const noexcept { return profile_; }
   [[nodiscard]] std::string accelerator() const;
+  // How much smaller than planned the cache had to become, since memory was short when it was made.
+  [[nodiscard]] std::uint64_t missing_bytes() const noexcept { return missing_bytes_; }
   // Against the offline optimum, over the first kRecordedTokens tokens.
   [[nodiscard]] core::OptimumRecord::Result compare_with_optimum() const {
     return record_.compare(*cache_);
@@ -56,6 +58,7 @@ class ExpertCaching {
  private:
   [[nodiscard]] std::vector<int> choose_quotas(const core::ExpertStore& store) const;
   void save_when_due();
+  void make_cache(const core::ExpertStore& store);
 
   CacheOptions options_;
   core::ExpertGeometry geometry_;
@@ -71,6 +74,7 @@ class ExpertCaching {
   core::CopyEngine copies_;
   core::OptimumRecord record_;
   core::Plan plan_;
+  std::uint64_t missing_bytes_ = 0;
   Forward* forward_ = nullptr;
   std::unique_ptr<core::ExpertCache> cache_;
   std::unique_ptr<core::CacheControl> control_;
