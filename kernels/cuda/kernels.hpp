@@ -90,9 +90,11 @@ void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t w
 // Row i becomes what row kept[i] was, for `count` rows; kept rises.
 void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count);
 
+// The type of a KV cache's cells: device::KvType.
+enum class Cells : std::int32_t { kF32, kF16, kQ8 };
+
 // A row of the window: its sequence's cache at this layer, and its position there. The layout of
 // cells: device::KvLayer.
-enum class Cells : std::int32_t { kF32, kF16, kQ8 };
 struct Place {
   std::byte* keys;
   std::byte* values;
@@ -101,15 +103,6 @@ struct Place {
   std::int32_t position;
   std::int32_t padding;
 };
-
-// With kQ8: device::kKvBlock and device::kv_row_bytes.
-inline constexpr int kQ8Block = 32;
-[[nodiscard]] constexpr std::int64_t q8_blocks(int head_dim) noexcept {
-  return (head_dim + kQ8Block - 1) / kQ8Block;
-}
-[[nodiscard]] constexpr std::int64_t q8_row_bytes(int head_dim) noexcept {
-  return head_dim + 2 * q8_blocks(head_dim);
-}
 
 struct RopeArgs {
   float* x = nullptr;  // [rows][heads * head_dim], in place

@@ -145,11 +145,12 @@ void CacheControl::admit_fetched() {
   if (fetched_.empty()) return;
   const Admission admission = policy_->admission();
   const bool swaps = options_.adapt_every > 0;
+  const float worthless = policy_->scores_are_rates() ? 0 : kNeverUsed;
   for (const auto& [slot, id] : fetched_) {
     if (admission == Admission::kNever || states_[at(id)] != ExpertState::kAbsent) continue;
     policy_->scores(id.layer, scores_);
     const float score = scores_[static_cast<std::size_t>(id.expert)];
-    if (score <= 0) continue;
+    if (score <= worthless) continue;
     if (cache_.held(id.layer) < cache_.quota(id.layer)) {
       cache_.adopt(slot);
     } else {

@@ -172,7 +172,7 @@ struct CudaDevice::State {
 
   // Whether many columns of a type are multiplied on tensor cores. The bits are the same.
   [[nodiscard]] bool in_tiles(gguf::Type type) const noexcept {
-    return gpu.major >= 8 && !quant::is_float(type);
+    return gpu.int8_tiles && !quant::is_float(type);
   }
   // x quantised as panels of one token.
   [[nodiscard]] const std::byte* quantize(Rows x);

@@ -74,10 +74,10 @@ std::vector<int> ExpertCaching::choose_quotas(const core::ExpertStore& store) co
 }
 
 void ExpertCaching::attach(const Model& model, Forward& forward, const core::Plan& plan,
-                           const core::Progress& progress) {
+                           std::uint64_t room, const core::Progress& progress) {
   plan_ = plan;
   forward_ = &forward;
-  make_cache(model.experts);
+  make_cache(model.experts, room);
   control_ = std::make_unique<core::CacheControl>(
       *cache_, model.experts, copies_, profile_ ? &*profile_ : nullptr,
       core::CacheControlOptions{options_.policy, options_.adapt_every, options_.adapt_swaps});
@@ -88,9 +88,11 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
 
 // Between the plan and here somebody else may have taken of the accelerator's memory. A cache of
 // all that fits becomes as small as it must; a size that was named is an error then.
-void ExpertCaching::make_cache(const core::ExpertStore& store) {
+void ExpertCaching::make_cache(const core::ExpertStore& store, std::uint64_t room) {
+  const bool automatic = options_.size.kind == core::CacheRequest::Kind::kAuto;
   const int staging = options_.fetch.off() ? 0 : core::kFetchSlots;
   const std::uint64_t planned = plan_.cache_bytes;
+  if (automatic) plan_.cache_bytes = std::min(planned, room);
   const std::uint64_t step = std::max<std::uint64_t>(planned / 16, 1);
   for (;;) {
     try {
@@ -98,9 +100,7 @@ void ExpertCaching::make_cache(const core::ExpertStore& store) {
                                                    choose_quotas(store), staging);
       break;
     } catch (const Error& error) {
-      const bool smaller = options_.size.kind == core::CacheRequest::Kind::kAuto &&
-                           error.kind() == ErrorKind::kResource && plan_.cache_bytes > step;
-      if (!smaller) throw;
+      if (!automatic || error.kind() != ErrorKind::kResource || plan_.cache_bytes <= step) throw;
       plan_.cache_bytes -= step;
     }
   }

@@ -52,7 +52,7 @@ TEST_F(RoutingReplayTest, GivesWhatTheTraceHoldsAndBeginsAnew) {
     EXPECT_TRUE(std::ranges::equal(replay.experts(1, lap), std::array{0, 2}));
     EXPECT_TRUE(std::ranges::equal(replay.weights(1, lap), std::array{0.5F, 0.5F})) << "unknown";
     EXPECT_TRUE(std::ranges::equal(replay.experts(1, lap + 1), std::array{3, 0}));
-    EXPECT_TRUE(std::ranges::equal(replay.weights(1, lap + 1), std::array{0, 0.75F}));
+    EXPECT_TRUE(std::ranges::equal(replay.weights(1, lap + 1), std::array{0.0F, 0.75F}));
   }
 }
 

@@ -94,7 +94,7 @@ RuntimeStatus runtime_status(int index) {
 }
 
 void select_gpu(int) { call("cudaSetDevice"); }
-Gpu gpu_info(int index) { return {index, "emulated GPU", 9, 0, 4, std::size_t{1} << 30}; }
+Gpu gpu_info(int index) { return {index, "emulated GPU", 9, 0, 4, std::size_t{1} << 30, true}; }
 
 std::size_t free_device_bytes() {
   call("cudaMemGetInfo");

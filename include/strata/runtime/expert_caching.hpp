@@ -30,8 +30,9 @@ class ExpertCaching {
   // Finishes a save that is under way; does not begin one.
   ~ExpertCaching();
 
-  // Makes the arena as `plan` says, fills it from the profile, and has `forward` use it.
-  void attach(const Model& model, Forward& forward, const core::Plan& plan,
+  // Makes the arena as `plan` says, fills it from the profile, and has `forward` use it. `room`:
+  // bytes that the accelerator can spare by now; an `auto` cache takes no more.
+  void attach(const Model& model, Forward& forward, const core::Plan& plan, std::uint64_t room,
               const core::Progress& progress);
   // After each window of `forward`.
   void after_window(const core::WindowRouting& routing);
@@ -58,7 +59,7 @@ class ExpertCaching {
  private:
   [[nodiscard]] std::vector<int> choose_quotas(const core::ExpertStore& store) const;
   void save_when_due();
-  void make_cache(const core::ExpertStore& store);
+  void make_cache(const core::ExpertStore& store, std::uint64_t room);
 
   CacheOptions options_;
   core::ExpertGeometry geometry_;
