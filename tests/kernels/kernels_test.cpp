@@ -374,7 +374,9 @@ TEST(RowsTest, CellsOfEightBitsMatchAcrossIsasAndAreNear) {
     const std::vector<float> q = to_q8(kernels_for(Isa::kGeneric), x);
     for (std::size_t i = 0; i < size; ++i) {
       const float scale = q[size + i / 32];
-      EXPECT_NEAR(q[i] * scale, x[i], 0.53F * scale) << i;  // halves, and the scale's own rounding
+      if (scale == 65504.0F) continue;  // cut: the next test
+      // Half a code, and what rounding the scale to f16 does to 127 of it.
+      EXPECT_NEAR(q[i] * scale, x[i], 0.57F * scale + 4e-6F) << i;
       EXPECT_LE(std::abs(q[i]), 127.0F);
     }
   }
