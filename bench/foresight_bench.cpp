@@ -375,7 +375,7 @@ void study_prompts(const Choices& choices) {
     double asked_early = 0;
     double asked_late = 0;
     for (std::int64_t text = 0; text + kTextTokens <= choices.tokens(); text += kTextTokens) {
-      const auto policy = make_policy({}, choices.geometry());
+      const auto policy = make_policy({.kind = PolicyKind::kMixture}, choices.geometry());
       std::vector<Cache> caches;
       for (const double capacity : kCapacities) caches.emplace_back(choices.geometry(), capacity);
       for (std::int64_t token = text; token < text + kTextTokens; ++token) {

@@ -1,5 +1,6 @@
 // The cache's bookkeeping: what a token and an adaptive pass cost at 48 layers x 512 experts. With
-// --study FILE instead: the tables of docs/cache-policies.md, from a recorded routing trace.
+// --study FILE instead: tables of policies from a recorded routing trace. With --quotas FILE: what
+// quotas that fit the text would be worth.
 #include "strata/core/policy.hpp"
 #include "strata/core/policy_pass.hpp"
 #include "strata/core/quota.hpp"
@@ -15,6 +16,7 @@
 #include <numeric>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strata::core {
@@ -29,7 +31,9 @@ const Trace& bench_trace() {
 
 // A policy that observes the trace token by token, over and over.
 struct Observer {
-  explicit Observer(PolicyKind kind) : policy(make_policy({.kind = kind}, kGeometry)) {}
+  Observer(PolicyKind kind, std::int32_t slots)
+      : quota(static_cast<std::size_t>(kGeometry.layers), slots),
+        policy(make_policy({.kind = kind}, kGeometry, nullptr, quota)) {}
 
   void token() {
     const Trace& trace = bench_trace();
@@ -40,16 +44,18 @@ struct Observer {
     policy->end_token();
   }
 
+  std::vector<std::int32_t> quota;  // [layers]
   std::unique_ptr<Policy> policy;
   std::size_t next = 0;
 };
 
 // What the token path pays: the router's choices of one token in all layers.
 void token(benchmark::State& state, PolicyKind kind) {
-  Observer observer(kind);
+  Observer observer(kind, 128);
   observer.token();  // makes the trace
   for (auto _ : state) observer.token();
 }
+BENCHMARK_CAPTURE(token, mixture, PolicyKind::kMixture)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(token, default, PolicyKind::kDefault)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(token, pairs, PolicyKind::kPairs)->Unit(benchmark::kMicrosecond);
 
@@ -90,13 +96,13 @@ struct Cache {
 // A pass after every token, which is not timed.
 void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
   const auto slots = static_cast<std::int32_t>(state.range(0));
-  const std::vector<std::int32_t> quota(static_cast<std::size_t>(kGeometry.layers), slots);
-  Observer observer(kind);
+  Observer observer(kind, slots);
   AdaptivePass pass(kGeometry);
   Cache cache;
   for (int i = 0; i < 512; ++i) {
     observer.token();
-    if (situation == kSteady) cache.make(pass.plan(*observer.policy, cache.states, quota, {}));
+    if (situation == kSteady)
+      cache.make(pass.plan(*observer.policy, cache.states, observer.quota, {}));
   }
   if (situation == kChanged) cache.fill_with_coldest(*observer.policy, slots);
   std::int64_t swaps = 0;
@@ -104,7 +110,7 @@ void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
     state.PauseTiming();
     observer.token();
     state.ResumeTiming();
-    const auto plan = pass.plan(*observer.policy, cache.states, quota, {});
+    const auto plan = pass.plan(*observer.policy, cache.states, observer.quota, {});
     if (situation == kSteady) cache.make(plan);
     swaps += static_cast<std::int64_t>(plan.size());
   }
@@ -119,6 +125,7 @@ void pass(benchmark::State& state, PolicyKind kind, Situation situation) {
       ->Arg(256)                                             \
       ->Arg(504)                                             \
       ->Unit(benchmark::kMicrosecond)
+STRATA_PASS(mixture_steady, kMixture, kSteady);
 STRATA_PASS(steady, kDefault, kSteady);
 STRATA_PASS(filling, kDefault, kFilling);
 STRATA_PASS(changed, kDefault, kChanged);
@@ -180,11 +187,57 @@ int study(const char* file) {
   return 0;
 }
 
+// What quotas that fit the text would be worth, were it known beforehand: slots where the layer's
+// own hit rate by size rises fastest, and by the marginal gain of the whole text's counts.
+int quotas(const char* file) {
+  const Trace trace = Trace::load(file);
+  const auto layers = static_cast<std::size_t>(trace.layers());
+  const auto experts = static_cast<std::size_t>(trace.experts());
+  const auto simulated = [&](std::vector<std::int32_t> slots) {
+    SimulationOptions options;
+    options.slots = std::move(slots);
+    return simulate(trace, options);
+  };
+  std::vector<std::vector<std::int64_t>> hits = {std::vector<std::int64_t>(layers)};  // by slots
+  for (std::size_t slots = 1; slots <= experts; ++slots) {
+    hits.emplace_back();
+    for (const LayerResult& layer :
+         simulated(std::vector<std::int32_t>(layers, static_cast<std::int32_t>(slots))).layers) {
+      hits.back().push_back(layer.hits);
+    }
+  }
+  std::printf("%7s %7s %13s %10s %9s\n", "slots", "equal", "by hit curves", "by counts", "range");
+  for (const std::size_t share : {experts / 8, experts / 4, 13 * experts / 32, 19 * experts / 32}) {
+    std::vector<std::int32_t> best(layers);
+    for (std::size_t i = 0; i < share * layers; ++i) {
+      const auto gain = [&](std::int32_t& slots) {
+        const auto layer = static_cast<std::size_t>(&slots - best.data());
+        const auto now = static_cast<std::size_t>(slots);
+        return now == experts ? -1 : hits[now + 1][layer] - hits[now][layer];
+      };
+      ++*std::ranges::max_element(best, {}, gain);
+    }
+    const std::vector<std::int64_t> alike(layers, 1);
+    const std::vector<double> counts = trace.counts(trace.experts());
+    const auto budget = static_cast<std::int64_t>(share * layers);
+    const auto percent = [](const SimulationResult& result) { return 100 * result.hit_rate(); };
+    const auto [least, most] = std::ranges::minmax(best);
+    std::printf(
+        "%7zu %7.2f %13.2f %10.2f %4d..%d\n", share,
+        percent(simulated(equal_quotas(budget, alike, trace.experts()))), percent(simulated(best)),
+        percent(
+            simulated(marginal_quotas(budget, alike, counts, {trace.layers(), trace.experts()}))),
+        least, most);
+  }
+  return 0;
+}
+
 }  // namespace
 }  // namespace strata::core
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--study") return strata::core::study(argv[2]);
+  if (argc == 3 && std::string_view(argv[1]) == "--quotas") return strata::core::quotas(argv[2]);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

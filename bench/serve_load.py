@@ -2,7 +2,8 @@
 """Loads a running `strata serve` and prints what it makes of it.
 
     strata serve data/strata-demo.gguf --greedy --max-connections 256
-    python3 bench/serve_load.py speed          one client against eight, and the cost of a token
+    python3 bench/serve_load.py speed          one client against eight
+    python3 bench/serve_load.py overhead       what the server adds to a token
     python3 bench/serve_load.py latency        a short request beside a long prompt
     python3 bench/serve_load.py soak --minutes 10
                                                requests one after the other and many at once, with
@@ -16,12 +17,14 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import statistics
 import threading
 import time
 
 PROMPT = "Tell me a story about a dog."
+WINDOW = 512  # tokens of a prompt at once while nobody answers: --window
 
 
 class Client:
@@ -35,8 +38,12 @@ class Client:
         connection.close()
         return json.loads(body)
 
-    def stream(self, prompt: str, tokens: int, vanish_after: int = -1) -> dict:
-        """Streams an answer; after `vanish_after` chunks the client hangs up."""
+    def window_seconds(self) -> float:
+        return self.get("/v1/status")["windows"]["seconds"]
+
+    def stream(self, prompt: str, tokens: int, vanish_after: int = -1, **fields) -> dict:
+        """Streams an answer; after `vanish_after` chunks the client hangs up. Events are noted as
+        they come and read when all are there: this program shares the server's cores."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         body = {
             "messages": [{"role": "user", "content": prompt}],
@@ -44,26 +51,29 @@ class Client:
             "ignore_eos": True,
             "stream": True,
             "stream_options": {"include_usage": True},
+            **fields,
         }
         start = time.monotonic()
         connection.request("POST", "/v1/chat/completions", json.dumps(body))
         response = connection.getresponse()
-        result = {"status": response.status, "times": [], "usage": None}
+        events = []
         if response.status != 200:
             response.read()
         for line in response:
             if not line.startswith(b"data: {"):
                 continue
-            event = json.loads(line[6:])
-            if event["choices"] and event["choices"][0]["delta"].get("content"):
-                result["times"].append(time.monotonic() - start)
-            if event.get("usage"):
-                result["usage"], result["timings"] = event["usage"], event["timings"]
-            if 0 <= vanish_after <= len(result["times"]):
+            events.append((time.monotonic() - start, line))
+            if 0 <= vanish_after < len(events):
                 break
-        result["seconds"] = time.monotonic() - start
+        result = {"status": response.status, "seconds": time.monotonic() - start, "times": []}
         response.close()
         connection.close()
+        for at, line in events:
+            event = json.loads(line[6:])
+            if event["choices"] and event["choices"][0]["delta"].get("content"):
+                result["times"].append(at)
+            if event.get("usage"):
+                result["usage"], result["timings"] = event["usage"], event["timings"]
         return result
 
 
@@ -77,41 +87,69 @@ def together(count: int, work) -> float:
     return time.monotonic() - start
 
 
-def speed(client: Client, tokens: int) -> None:
-    client.stream(PROMPT, 8)  # the prompt is read once
-    rates = {}
-    for clients in (1, 8, 1, 8, 1, 8):
-        seconds = together(clients, lambda i: client.stream(f"{PROMPT} {i}", tokens))
-        rates.setdefault(clients, []).append(clients * tokens / seconds)
+def speed(client: Client, tokens: int, rounds: int) -> dict:
+    """All tokens of answers a second, of one client and of eight, in turn."""
+    client.stream(PROMPT, 8)
+    rates: dict[int, list[float]] = {1: [], 8: []}
+    ratios = []
+    for _ in range(rounds):
+        for clients in rates:
+            seconds = together(clients, lambda i: client.stream(f"{PROMPT} {i}", tokens))
+            rates[clients].append(clients * tokens / seconds)
+        ratios.append(rates[8][-1] / rates[1][-1])
     one, eight = statistics.median(rates[1]), statistics.median(rates[8])
+    ratio = statistics.median(ratios)
     print(f"1 client:  {one:8.0f} tokens/s")
-    print(f"8 clients: {eight:8.0f} tokens/s, {eight / one:.2f} times as many")
-    result = client.stream(PROMPT, tokens)
-    gaps = [b - a for a, b in zip(result["times"], result["times"][1:])]
-    each = result["timings"]["predicted_per_token_ms"]
-    p99 = 1e3 * statistics.quantiles(gaps, n=100)[98]
-    whole = 1e3 * (result["times"][-1] - result["times"][0]) - result["timings"]["predicted_ms"]
-    print(
-        f"a token takes the engine {each:.3f} ms; at the client 99 % of the gaps between chunks are"
-    )
-    print(
-        f"below {p99:.3f} ms; the whole answer takes {whole / tokens:+.4f} ms a token longer there"
-    )
+    print(f"8 clients: {eight:8.0f} tokens/s; {ratio:.2f} times as many, median of {rounds} pairs")
+    return {"one": rates[1], "eight": rates[8], "ratios": ratios, "median_ratio": ratio}
 
 
-def latency(client: Client, words: int) -> None:
-    alone = client.stream("Hi there.", 4)["times"][0]
-    prompt = " ".join(random.Random(time.time()).choices(PROMPT.split(), k=words))
-    long = threading.Thread(target=client.stream, args=(prompt, 4))
-    long.start()
-    while not any(slot["phase"] == "reading" for slot in client.get("/slots")):
-        if not long.is_alive():
-            break
-    beside = client.stream("And you?", 4)["times"][0]
-    long.join()
+def overhead(client: Client, tokens: int, rounds: int) -> dict:
+    """What HTTP, the scheduler and the client's own Python add to the engine's time: of each
+    answer, the time a token at the client less that in forward passes."""
+    client.stream(PROMPT, 8)
+    added = []
+    for i in range(rounds):
+        before = client.window_seconds()
+        seconds = client.stream(PROMPT, tokens, seed=i, temperature=1)["seconds"]
+        added.append(1e3 * (seconds - (client.window_seconds() - before)) / tokens)
+    p50, p99 = statistics.median(added), statistics.quantiles(added, n=100)[98]
+    print(f"added to a token, of {rounds} answers: median {p50:.3f} ms, 99 % below {p99:.3f} ms")
+    return {"added_ms": added, "median": p50, "p99": p99}
+
+
+def latency(client: Client, words: int, rounds: int) -> dict:
+    """The first token of a short request that comes while a long prompt is being read."""
+    chance = random.Random(time.time())
+    alone, beside, chunk = [], [], []
+    for i in range(rounds):
+        alone.append(client.stream(f"Hi there, {i}.", 1)["times"][0])
+        prompt = " ".join(chance.choices(PROMPT.split(), k=words))
+        before = client.get("/v1/status")["windows"]
+        client.stream(prompt, 1)
+        after = client.get("/v1/status")["windows"]
+        chunk.append(
+            (after["seconds"] - before["seconds"])
+            / ((after["tokens"] - before["tokens"]) / WINDOW)
+        )
+        prompt = " ".join(chance.choices(PROMPT.split(), k=words))
+        long = threading.Thread(target=client.stream, args=(prompt, 1))
+        long.start()
+        while long.is_alive() and not any(
+            slot["phase"] == "reading" for slot in client.get("/slots")
+        ):
+            pass
+        if long.is_alive():
+            beside.append(client.stream(f"And you, {i}?", 1)["times"][0])
+        long.join()
+    chunks = [b / c for b, c in zip(beside, chunk)]
     print(
-        f"first token alone after {1e3 * alone:.1f} ms, beside a long prompt {1e3 * beside:.1f} ms"
+        f"first token alone after {1e3 * statistics.median(alone):.1f} ms, beside a long prompt "
+        f"{1e3 * statistics.median(beside):.1f} ms; {WINDOW} tokens of a prompt take "
+        f"{1e3 * statistics.median(chunk):.1f} ms: {statistics.median(chunks):.2f} chunks, "
+        f"at most {max(chunks):.2f} (of {len(beside)})"
     )
+    return {"alone": alone, "beside": beside, "chunk": chunk, "chunks": chunks}
 
 
 def resident_bytes(pid: int) -> int:
@@ -122,10 +160,17 @@ def resident_bytes(pid: int) -> int:
     raise SystemExit(f"no process {pid}")
 
 
-def soak(client: Client, minutes: float, pid: int) -> None:
+def print_rss(pid: int, into: list[int]) -> None:
+    into.append(resident_bytes(pid))
+    print(f"RSS {into[-1] / 1e6:.1f} MB", flush=True)
+
+
+def soak(client: Client, minutes: float, pid: int) -> dict:
+    """A thousand requests one after the other, then 64 clients at once, of whom some vanish."""
     chance = random.Random(1)
     counts = {"whole": 0, "vanished": 0, "refused": 0}
     lock = threading.Lock()
+    rss: list[int] = []
 
     def one(tokens: int, vanish: bool) -> None:
         result = client.stream(f"{PROMPT} {tokens}", tokens, chance.randrange(5) if vanish else -1)
@@ -135,53 +180,68 @@ def soak(client: Client, minutes: float, pid: int) -> None:
 
     for _ in range(1000):
         one(chance.randrange(1, 9), chance.random() < 0.3)
-    first = resident_bytes(pid) if pid else 0
-    print(f"1000 requests one after the other: {counts}, RSS {first / 1e6:.1f} MB", flush=True)
+    print(f"1000 requests one after the other: {counts}", flush=True)
+    print_rss(pid, rss)
     until = time.monotonic() + 60 * minutes
 
     def worker(_: int) -> None:
         while time.monotonic() < until:
             one(chance.randrange(1, 60), chance.random() < 0.4)
 
-    half = threading.Timer(30 * minutes, lambda: print_rss(pid))
-    half.start()
+    def watch() -> None:
+        for tenth in range(1, 10):  # the last look comes when all is over
+            time.sleep(max(0.0, until - time.monotonic() - 6 * minutes * (10 - tenth)))
+            print_rss(pid, rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     together(64, worker)
-    time.sleep(1)
-    status = client.get("/v1/status")
-    stuck = [slot for slot in status["slots"] if slot["phase"] != "idle"]
+    watcher.join()
+    deadline = time.monotonic() + 10
+    while True:
+        status = client.get("/v1/status")
+        stuck = [slot for slot in status["slots"] if slot["phase"] != "idle"]
+        if not stuck or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    print_rss(pid, rss)
     print(f"64 at once for {minutes:g} minutes: {counts}")
-    print(
-        f"slots not idle: {len(stuck)}, waiting: {status['requests']['waiting']}, "
-        f"ended: {status['requests']['ended']}"
-    )
-    print_rss(pid)
-
-
-def print_rss(pid: int) -> None:
-    if pid:
-        print(f"RSS {resident_bytes(pid) / 1e6:.1f} MB", flush=True)
+    requests = status["requests"]
+    print(f"slots not idle: {len(stuck)}, waiting: {requests['waiting']}, ended: {requests['ended']}")
+    # All connections have been open once by the first look.
+    grown = rss[-1] / rss[1] - 1
+    print(f"RSS from the first minute with 64 connections to the end: {100 * grown:+.2f} %")
+    return {"counts": counts, "rss": rss, "stuck": len(stuck), "requests": requests, "grown": grown}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("speed", "latency", "soak"))
+    parser.add_argument("what", choices=("speed", "overhead", "latency", "soak"))
     parser.add_argument("--port", type=int, default=8080)
-    parser.add_argument("--tokens", type=int, default=300, help="of an answer (speed)")
-    parser.add_argument("--words", type=int, default=1200, help="of the long prompt (latency)")
+    parser.add_argument("--tokens", type=int, default=300, help="of an answer")
+    parser.add_argument("--words", type=int, default=1300, help="of the long prompt (latency)")
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--minutes", type=float, default=10, help="(soak)")
-    parser.add_argument(
-        "--pid", type=int, default=0, help="of the server, to watch its memory (soak)"
-    )
+    parser.add_argument("--pid", type=int, help="of the server, to watch its memory (soak)")
+    parser.add_argument("--json", help="also write the numbers to this file")
     options = parser.parse_args()
+    if options.what == "soak" and options.pid is None:
+        parser.error("soak needs --pid")
     client = Client(options.port)
     if options.what == "speed":
-        speed(client, options.tokens)
+        result = speed(client, options.tokens, options.rounds)
+    elif options.what == "overhead":
+        result = overhead(client, options.tokens, options.rounds)
     elif options.what == "latency":
-        latency(client, options.words)
+        result = latency(client, options.words, options.rounds)
     else:
-        soak(client, options.minutes, options.pid)
+        result = soak(client, options.minutes, options.pid)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"what": options.what, "load": os.getloadavg(), **result}, file, indent=1)
+            file.write("\n")
 
 
 if __name__ == "__main__":

@@ -26,6 +26,10 @@ else()
   set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|device|experts|state|status)\\.cpp$")
 endif()
 
+# Members of their own in strata_device's archive: the emulated tests link others in their place.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/device/cuda_*.cpp)
+set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
 # The kernels of kernels/cuda, and the runtime calls they and the device are made of.
 function(strata_kernels_cuda)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu

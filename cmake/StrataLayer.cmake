@@ -26,6 +26,7 @@ function(strata_kernels_cpu)
   endif()
   add_library(strata_kernels_cpu STATIC ${sources})
   target_link_libraries(strata_kernels_cpu PUBLIC strata_quant)
+  set_target_properties(strata_kernels_cpu PROPERTIES UNITY_BUILD OFF)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12's own AVX-512 headers pass a deliberately undefined register (GCC bug 105593).
     target_compile_options(strata_kernels_cpu PRIVATE -Wno-maybe-uninitialized -Wno-uninitialized)
@@ -42,8 +43,10 @@ function(strata_kernels_cpu)
   set(flags_avxvnni ${avx2} -mavxvnni)
   set(flags_avx512 ${avx512})
   set(flags_amx ${avx512} -mamx-tile -mamx-int8)
-  # It defines the bits; its speed matters to no one.
-  set(flags_generic $<$<NOT:$<BOOL:${STRATA_SANITIZE}>>:-O2> -fno-tree-vectorize)
+  set(flags_generic -fno-tree-vectorize)  # it defines the bits; its speed matters to no one
+  if(NOT STRATA_SANITIZE)
+    list(APPEND flags_generic -O2)
+  endif()
   foreach(isa generic avx2 avxvnni avx512 amx)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cpu/isa_${isa}.cpp PROPERTIES
                                 COMPILE_OPTIONS "${flags_${isa}}")
@@ -57,9 +60,6 @@ function(strata_program name)
     add_executable(${name} ${sources})
     target_link_libraries(${name} PRIVATE strata_runtime CLI11::CLI11 spdlog::spdlog)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-    if(STRATA_SANITIZE)
-      set_target_properties(${name} PROPERTIES UNITY_BUILD ON)  # see tests/CMakeLists.txt
-    endif()
     strata_commit_header(${name})
     set_source_files_properties(${CMAKE_SOURCE_DIR}/src/app/version.cpp PROPERTIES
                                 COMPILE_DEFINITIONS STRATA_VERSION="${PROJECT_VERSION}")

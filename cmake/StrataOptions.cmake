@@ -36,6 +36,15 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
                                                 -Wno-restrict)
 endif()
 
+# For builds from nothing: eight files at a time go to the compiler as one, which takes a third of
+# the time. For this, names with internal linkage must differ within a layer, but for the kernels.
+option(STRATA_UNITY "Compile several files at a time" OFF)
+set(CMAKE_UNITY_BUILD ${STRATA_UNITY})
+if(STRATA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC takes a file that another includes for a header, which must not name local types.
+  target_compile_options(strata_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 if(STRATA_SANITIZE)
   target_compile_options(strata_flags INTERFACE -g -fsanitize=${STRATA_SANITIZE}
                                                 -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -314,11 +314,13 @@ Subcommand add_bench_parity(CLI::App& bench) {
       ->allow_extra_args(false)
       ->capture_default_str()
       ->group(group);
-  app->add_option("--policy", o->policies, "default, none, fill, static, lru, lfu, lfru")
+  app->add_option("--policy", o->policies,
+                  "default, mixture, pairs, none, fill, static, lru, lfu, lfru")
       ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"default", "none", "fill", "static", "lru", "lfu", "lfru"})
+      ->check(CLI::IsMember(
+                  {"default", "mixture", "pairs", "none", "fill", "static", "lru", "lfu", "lfru"})
                   .description(""))
       ->capture_default_str()
       ->group(group);

@@ -45,7 +45,7 @@ void CacheFlags::add(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e6).description(""))
       ->capture_default_str();
   add_choice(app, "--cache-policy", policy_,
-             {"default", "none", "fill", "static", "lru", "lfu", "lfru"},
+             {"default", "mixture", "pairs", "none", "fill", "static", "lru", "lfu", "lfru"},
              "which experts stay; docs/cache-policies.md compares them")
       ->capture_default_str()
       ->group(kGroup);
@@ -88,12 +88,14 @@ CacheOptions CacheFlags::options() const {
   options.adapt_swaps = adapt_swaps_;
   if (adapt_decay_ > 0) {
     using enum core::PolicyKind;
-    if (options.policy.kind != kDefault && options.policy.kind != kLfu &&
-        options.policy.kind != kLfru) {
-      fail(ErrorKind::kUsage, "--adapt-decay: --cache-policy {} has no heat that decays", policy_);
+    // One half-life instead of several is what lfu has.
+    if (options.policy.kind == kDefault) options.policy.kind = kLfu;
+    if (options.policy.kind != kLfu && options.policy.kind != kLfru) {
+      fail(ErrorKind::kUsage,
+           "--adapt-decay: --cache-policy {} has no single half-life; leave one of them out",
+           policy_);
     }
     options.policy.half_life = adapt_decay_;
-    options.policy.mixture = {{adapt_decay_}, {1}};
   }
   options.fetch = core::parse_fetch_request(fetch_);
   if (!limit_.empty()) options.accelerator_limit = core::parse_size(limit_);

@@ -42,6 +42,15 @@ LayerSpread spread_of(const core::ExpertTiers& tiers) {
   return spread;
 }
 
+// Less than a twentieth is how drivers round, and no news.
+std::string describe_loss(const runtime::ExpertCaching& caching) {
+  const std::uint64_t got = caching.plan().cache_bytes, planned = caching.planned_bytes();
+  if (planned - got <= planned / 20) return "";
+  return fmt::format(
+      "\n         {} less than planned: other programs took memory of the GPU meanwhile",
+      bytes(planned - got));
+}
+
 }  // namespace
 
 std::string describe_cache(const Engine& engine) {
@@ -51,17 +60,13 @@ std::string describe_cache(const Engine& engine) {
   const auto [least, most] = std::ranges::minmax(cache.quotas());
   const std::string slots = least == most ? fmt::format("{} a layer", least)
                                           : fmt::format("{} to {} a layer", least, most);
-  const std::string shortage =
-      caching->missing_bytes() == 0
-          ? ""
-          : fmt::format("\n         {} less than planned: the accelerator's memory was short",
-                        bytes(caching->missing_bytes()));
   return fmt::format(
       "cache    {} of experts, {:.1f} % of all, in {} slots, {}, on a {}\n"
       "         {} filled from the profile; policy {}: {}{}",
       bytes(cache.bytes()), 100 * share(cache.bytes(), engine.report().expert_bytes), cache.slots(),
       slots, caching->accelerator(), caching->control().swaps().prefilled,
-      core::policy_name(caching->options().policy.kind), adaptation(caching->options()), shortage);
+      core::policy_name(caching->options().policy.kind), adaptation(caching->options()),
+      describe_loss(*caching));
 }
 
 std::string cache_summary(const Engine& engine) {

@@ -147,7 +147,7 @@ std::vector<LayerUses> layers_of(const Uses& uses) {
   return layers;
 }
 
-std::string describe(const Uses& uses, std::size_t traces) {
+std::string describe_uses(const Uses& uses, std::size_t traces) {
   std::string text =
       fmt::format("traces     {}, {} tokens, {} choices\nexperts    {} layers x {}\n\n", traces,
                   uses.tokens, uses.choices, uses.geometry.layers, uses.geometry.experts);
@@ -195,7 +195,7 @@ ordered_json to_json(const core::Profile& profile, const std::string& path) {
   return json;
 }
 
-std::string describe(const core::Profile& profile, const std::string& path) {
+std::string describe_profile(const core::Profile& profile, const std::string& path) {
   std::string text =
       fmt::format("profile    {}, {} layers x {} experts, {} ranked", path, profile.geometry.layers,
                   profile.geometry.experts, profile.ranked.size());
@@ -211,7 +211,8 @@ void show(const ProfileOptions& options, const std::string& path, Console& conso
   std::optional<core::ExpertGeometry> model;
   if (!options.model.empty()) model = read_experts(options.model).geometry;
   const core::Profile profile = core::read_profile(path, model);
-  console.out.write(options.json ? json_line(to_json(profile, path)) : describe(profile, path));
+  console.out.write(options.json ? json_line(to_json(profile, path))
+                                 : describe_profile(profile, path));
 }
 
 int run(const ProfileOptions& options, Console& console) {
@@ -229,8 +230,8 @@ int run(const ProfileOptions& options, Console& console) {
     console.out.write(json_line(json));
     return 0;
   }
-  if (!options.output.empty()) console.out.write(describe(profile, options.output));
-  console.out.write(describe(uses, options.traces.size()));
+  if (!options.output.empty()) console.out.write(describe_profile(profile, options.output));
+  console.out.write(describe_uses(uses, options.traces.size()));
   return 0;
 }
 

@@ -94,6 +94,12 @@ std::string describe_isa(const LoadReport& report) {
   return unusable.empty() ? text : fmt::format("{} ({})", text, unusable);
 }
 
+std::string describe_device(const LoadReport& report) {
+  return report.no_gpu.empty()
+             ? report.device
+             : fmt::format("{}\n         no GPU: {}", report.device, report.no_gpu);
+}
+
 std::string start_report(const Engine& engine) {
   const std::string extra = extras(engine);
   const LoadReport& report = engine.report();
@@ -105,7 +111,7 @@ std::string start_report(const Engine& engine) {
       "threads  {} on {} core{}\n"
       "memory   experts {}{}, dense {}, KV cache {} for each of {} positions{}{}",
       h.name, h.arch->name, h.layers, h.experts, h.experts_used, format_seconds(report.seconds),
-      report.device, describe_isa(report), report.threads, report.physical_cores,
+      describe_device(report), describe_isa(report), report.threads, report.physical_cores,
       report.physical_cores == 1 ? "" : "s", format_bytes(static_cast<double>(report.expert_bytes)),
       report.expert_folder.empty() ? ""
                                    : fmt::format(" on disk in {}", report.expert_folder.string()),
@@ -126,6 +132,7 @@ nlohmann::ordered_json load_json(const Engine& engine) {
           {"model", h.name},
           {"architecture", h.arch->name},
           {"device", report.device},
+          {"no_gpu", report.no_gpu},
           {"isa", isa_name(report.isa)},
           {"isas", isas},
           {"threads", report.threads},

@@ -29,8 +29,8 @@ core::PolicyOptions parse_policy(const std::string& text) {
   const std::optional<PolicyKind> kind = core::policy_of(text.substr(0, colon));
   if (!kind || kind == PolicyKind::kOptimum) {
     fail(ErrorKind::kUsage,
-         "--policy {}: there are none, fill, static, lru, lfu, lfru, default and pairs; the "
-         "optimum is always shown",
+         "--policy {}: there are none, fill, static, lru, lfu, lfru, mixture, default and "
+         "pairs; the optimum is always shown",
          text);
   }
   core::PolicyOptions policy{.kind = *kind};
@@ -113,7 +113,7 @@ void SimulateFlags::add(CLI::App& app) {
       ->type_name("");
   std::string group = "What is tried, in all combinations";
   app.add_option("--policy", policies,
-                 "none, fill, static, lru, lfu:H, lfru:H, default, pairs; may be repeated")
+                 "none, fill, static, lru, lfu:H, lfru:H, mixture, default, pairs; may be repeated")
       ->type_name("NAME")
       ->default_str("lru, lfu:32, default")
       ->group(group);

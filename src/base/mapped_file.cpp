@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-struct Descriptor {
+struct OpenFile {
   int fd;
-  ~Descriptor() {
+  ~OpenFile() {
     if (fd >= 0) ::close(fd);
   }
 };
@@ -26,7 +26,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) fail(ErrorKind::kIo, "{}: cannot open: {}", path.string(), std::strerror(errno));
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) {

@@ -25,20 +25,20 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHugePage = 2 * kMiB;
+constexpr double kBytesPerMiB = 1 << 20;
+constexpr std::size_t kSmallPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 // Below this size a buffer is not worth reading the control group's files.
-constexpr std::size_t kCheckLimitFrom = 256 * kMiB;
+constexpr std::size_t kCheckLimitFrom = std::size_t{256} << 20;
 
 [[noreturn]] void refuse(std::size_t size, const std::string& why) {
   fail(ErrorKind::kResource, "cannot allocate {:.1f} MiB of memory: {}",
-       static_cast<double>(size) / static_cast<double>(kMiB), why);
+       static_cast<double>(size) / kBytesPerMiB, why);
 }
 
 // Maps `mapped` bytes at a multiple of `alignment`, itself a multiple of the page.
 std::byte* map_aligned(std::size_t mapped, std::size_t alignment, std::size_t asked) {
-  const std::size_t slack = alignment - kPage;
+  const std::size_t slack = alignment - kSmallPage;
   void* const map =
       ::mmap(nullptr, mapped + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) refuse(asked, std::strerror(errno));
@@ -59,12 +59,12 @@ Buffer::Buffer(std::size_t size) {
     const std::size_t limit = memory_limit_bytes();
     if (size > limit) {
       refuse(size, fmt::format("this machine or control group has {:.1f} MiB",
-                               static_cast<double>(limit) / static_cast<double>(kMiB)));
+                               static_cast<double>(limit) / kBytesPerMiB));
     }
   }
   const bool huge = size >= kHugePage;
-  mapped_ = (size + kPage - 1) / kPage * kPage;
-  data_ = map_aligned(mapped_, huge ? kHugePage : kPage, size);
+  mapped_ = (size + kSmallPage - 1) / kSmallPage * kSmallPage;
+  data_ = map_aligned(mapped_, huge ? kHugePage : kSmallPage, size);
   size_ = size;
   // Advice: a kernel without huge pages refuses it, and the buffer is as good, only slower.
   if (huge) ::madvise(data_, mapped_, MADV_HUGEPAGE);
@@ -87,11 +87,11 @@ Buffer Buffer::in_file(const std::filesystem::path& folder, std::size_t size) {
   ::close(fd);
   if (map == MAP_FAILED) {
     fail(ErrorKind::kResource, "{}: cannot have a file of {:.1f} MiB there: {}", folder.string(),
-         static_cast<double>(size) / static_cast<double>(kMiB), std::strerror(reason));
+         static_cast<double>(size) / kBytesPerMiB, std::strerror(reason));
   }
   buffer.data_ = static_cast<std::byte*>(map);
   buffer.size_ = size;
-  buffer.mapped_ = (size + kPage - 1) / kPage * kPage;
+  buffer.mapped_ = (size + kSmallPage - 1) / kSmallPage * kSmallPage;
   return buffer;
 }
 

@@ -21,7 +21,7 @@ CacheControl::CacheControl(ExpertCache& cache, const ExpertStore& store, CopyEng
       store_(store),
       options_(options),
       geometry_{cache.layers(), cache.experts()},
-      policy_(make_policy(options.policy, geometry_, profile)),
+      policy_(make_policy(options.policy, geometry_, profile, cache.quotas())),
       learned_(geometry_, kLearnedHalfLife),
       planner_(geometry_),
       copies_(copies),

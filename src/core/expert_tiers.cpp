@@ -66,7 +66,11 @@ struct ExpertTiers::Fetcher {
 };
 
 ExpertTiers::ExpertTiers(const ExpertStore& store, device::Device& pool, int layers, int experts)
-    : store_(store), pool_(pool), dispatch_(experts), counts_(static_cast<std::size_t>(layers)) {}
+    : store_(store),
+      pool_(pool),
+      dispatch_(experts),
+      counts_(static_cast<std::size_t>(layers)),
+      uses_(static_cast<std::size_t>(layers) * static_cast<std::size_t>(experts)) {}
 
 void ExpertTiers::set_home(device::Device& home, int tokens, int used, std::int64_t width) {
   if (home.is_host_memory()) return;
@@ -165,6 +169,9 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
     fetched = fetcher_->choose(layer, plan, layout.bytes(), cache_->staging(layer));
     misses = std::span(fetcher_->order).subspan(fetched.size());
   }
+  const std::size_t experts = uses_.size() / counts_.size();
+  for (const std::int32_t id : ids)
+    ++uses_[static_cast<std::size_t>(layer) * experts + static_cast<std::size_t>(id)];
   TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
   if (plan.hits.empty() && fetched.empty()) {
     // Nothing to do beside it: the caller works with the pool itself. Its service is asleep.

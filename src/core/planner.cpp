@@ -177,6 +177,10 @@ Plan make_plan(const PlanInput& in) {
     if (gpu) plan.accelerator.push_back({"staging", in.staging_bytes});
     plan.accelerator.push_back({"reserve", in.reserve_bytes});
     plan.ram.push_back({"hand-over", in.staging_bytes});
+    if (in.policy_bytes > 0) plan.ram.push_back({"cache policy's tables", in.policy_bytes});
+  }
+  if (gpu) {
+    plan.after_cache_bytes = compute[1].bytes + in.staging_bytes + in.reserve_bytes;
   }
   plan.ram_needed = sum(plan.ram);
   const std::uint64_t fixed = sum(plan.accelerator);
@@ -188,6 +192,10 @@ Plan make_plan(const PlanInput& in) {
   plan.fits = accelerator_fits && ram_fits;
   if (!accelerator_fits) advise_accelerator(in, fixed, plan);
   if (!ram_fits) {
+    if (in.accelerator != AcceleratorKind::kNone && in.policy_bytes > 0 &&
+        plan.ram_needed - in.policy_bytes <= in.ram_bytes) {
+      plan.advice.emplace_back("--cache-policy default   keeps no tables of what follows what");
+    }
     plan.advice.emplace_back(
         "a file with fewer bits a weight, or with other programs closed: experts live in RAM");
     if (!in.experts_on_disk) {
@@ -195,6 +203,25 @@ Plan make_plan(const PlanInput& in) {
     }
   }
   return plan;
+}
+
+bool refit_cache(Plan& plan, const CacheRequest& request, std::uint64_t free) {
+  const std::uint64_t left = free > plan.after_cache_bytes ? free - plan.after_cache_bytes : 0;
+  if (plan.cache_bytes <= left) return false;
+  if (request.kind != CacheRequest::Kind::kAuto) {
+    fail(
+        ErrorKind::kResource,
+        "the expert cache of {:.2f} GiB no longer fits: {:.2f} GiB of the accelerator's memory are "
+        "left for it, since other programs took some while the model was loaded; close them, or "
+        "add --expert-cache auto",
+        gib(plan.cache_bytes), gib(left));
+  }
+  const double share = static_cast<double>(left) / static_cast<double>(plan.cache_bytes);
+  plan.resident_share *= share;
+  plan.cache_slots = static_cast<std::uint64_t>(static_cast<double>(plan.cache_slots) * share);
+  plan.accelerator_needed -= plan.cache_bytes - left;
+  plan.cache_bytes = left;
+  return true;
 }
 
 std::string format_plan(const PlanInput& in, const Plan& plan) {

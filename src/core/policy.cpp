@@ -1,6 +1,7 @@
 #include "strata/core/policy.hpp"
 
 #include "strata/base/error.hpp"
+#include "strata/core/mixture_learner.hpp"
 #include "strata/core/successors.hpp"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ constexpr Name kNames[] = {
     {PolicyKind::kNone, "none"},       {PolicyKind::kFill, "fill"},
     {PolicyKind::kStatic, "static"},   {PolicyKind::kLru, "lru"},
     {PolicyKind::kLfu, "lfu"},         {PolicyKind::kLfru, "lfru"},
-    {PolicyKind::kDefault, "default"}, {PolicyKind::kPairs, "pairs"},
-    {PolicyKind::kOptimum, "optimum"},
+    {PolicyKind::kMixture, "mixture"}, {PolicyKind::kDefault, "default"},
+    {PolicyKind::kPairs, "pairs"},     {PolicyKind::kOptimum, "optimum"},
 };
 
 // none and static: scores that no observation changes.
@@ -55,7 +56,8 @@ class FixedPolicy final : public Policy {
 class HeatPolicy final : public Policy {
  public:
   HeatPolicy(const PolicyOptions& options, ExpertGeometry geometry,
-             std::span<const float> half_lives, std::span<const float> mix, const Profile* profile)
+             std::span<const float> half_lives, std::span<const float> mix, const Profile* profile,
+             std::span<const std::int32_t> slots)
       : kind_(options.kind),
         weight_power_(options.weight_power),
         heat_(geometry, half_lives),
@@ -63,12 +65,19 @@ class HeatPolicy final : public Policy {
         ages_alone_((options.kind == PolicyKind::kLru || options.kind == PolicyKind::kFill) &&
                     profile == nullptr) {
     if (profile != nullptr) heat_.seed(*profile, kProfileTokens);
+    if (kind_ == PolicyKind::kDefault && !slots.empty()) learner_.emplace(geometry, mix, slots);
   }
 
   void observe(const RoutingEvent& event) noexcept override {
     heat_.observe(event.layer, event.experts, event.weights, weight_power_);
+    if (learner_) learner_->observe(event.layer, event.experts);
   }
-  void end_token() noexcept override { heat_.end_token(); }
+  void end_token() noexcept override {
+    heat_.end_token();
+    if (!learner_) return;
+    learner_->end_token(heat_);
+    std::ranges::copy(learner_->weights(), mix_.begin());
+  }
 
   void scores(std::int32_t layer, std::span<float> out) const noexcept override {
     const auto last = heat_.last_use(layer);
@@ -79,7 +88,7 @@ class HeatPolicy final : public Policy {
       return;
     }
     heat_.rates(layer, mix_, out);
-    if (kind_ == PolicyKind::kLfu || kind_ == PolicyKind::kDefault) {
+    if (scores_are_rates()) {
       for (float& score : out) score = score > 0 ? score : kNeverUsed;
       return;
     }
@@ -102,8 +111,15 @@ class HeatPolicy final : public Policy {
     return scores_are_rates() ? Admission::kIfBetter : Admission::kAlways;
   }
   [[nodiscard]] bool scores_are_rates() const noexcept override {
-    return kind_ == PolicyKind::kLfu || kind_ == PolicyKind::kDefault;
+    return kind_ == PolicyKind::kLfu || kind_ == PolicyKind::kMixture ||
+           kind_ == PolicyKind::kDefault;
   }
+  // Learned weights look ahead already, and promise no more than they keep.
+  [[nodiscard]] double horizon() const noexcept override {
+    return kind_ == PolicyKind::kDefault ? 96 : Policy::horizon();
+  }
+  [[nodiscard]] const Heat& heat() const noexcept { return heat_; }
+  [[nodiscard]] std::span<const float> mix() const noexcept { return mix_; }
 
  private:
   PolicyKind kind_;
@@ -111,31 +127,33 @@ class HeatPolicy final : public Policy {
   Heat heat_;
   std::vector<float> mix_;  // [scales]
   bool ages_alone_;         // no heat is asked for
+  std::optional<MixtureLearner> learner_;
 };
 
-// Heat, and what the layer's latest choice says of the next one.
+// The default, and what the layer's latest choice says of the next one.
 class PairPolicy final : public Policy {
  public:
-  PairPolicy(const PairOptions& options, ExpertGeometry geometry, const Profile* profile)
-      : options_(options),
-        heat_(geometry, options.mixture.half_lives),
-        successors_(geometry, options.prior),
+  PairPolicy(const PolicyOptions& options, ExpertGeometry geometry, const Profile* profile,
+             std::span<const std::int32_t> slots)
+      : weight_(options.pairs.weight),
+        history_({.kind = PolicyKind::kDefault}, geometry, options.mixture.half_lives,
+                 options.mixture.weights, profile, slots),
+        successors_(geometry, options.pairs.prior),
         long_run_(static_cast<std::size_t>(geometry.experts)),
         slowest_(options.mixture.weights.size()) {
     slowest_.back() = 1;
-    if (profile != nullptr) heat_.seed(*profile, kProfileTokens);
   }
 
   void observe(const RoutingEvent& event) noexcept override {
-    heat_.observe(event.layer, event.experts, event.weights);
+    history_.observe(event);
     successors_.observe(event.layer, event.experts);
   }
-  void end_token() noexcept override { heat_.end_token(); }
+  void end_token() noexcept override { history_.end_token(); }
 
   void scores(std::int32_t layer, std::span<float> out) const noexcept override {
-    heat_.rates(layer, slowest_, long_run_);
-    heat_.rates(layer, options_.mixture.weights, out);
-    successors_.add_lift(layer, options_.weight, long_run_, out);
+    history_.heat().rates(layer, slowest_, long_run_);
+    history_.heat().rates(layer, history_.mix(), out);
+    successors_.add_lift(layer, weight_, long_run_, out);
     // What has been used stays worth a free slot, whatever follows what.
     for (std::size_t e = 0; e < out.size(); ++e) {
       out[e] = long_run_[e] > 0 ? std::max(out[e], std::numeric_limits<float>::min()) : kNeverUsed;
@@ -144,12 +162,12 @@ class PairPolicy final : public Policy {
 
   [[nodiscard]] Admission admission() const noexcept override { return Admission::kIfBetter; }
   [[nodiscard]] bool scores_are_rates() const noexcept override { return true; }
-  // Half of what history alone tells is soon over.
-  [[nodiscard]] double horizon() const noexcept override { return 32; }
+  // Less than the default's: what follows is soon over.
+  [[nodiscard]] double horizon() const noexcept override { return 64; }
 
  private:
-  PairOptions options_;
-  Heat heat_;
+  float weight_;
+  HeatPolicy history_;
   Successors successors_;
   mutable std::vector<float> long_run_;  // [experts] scratch
   std::vector<float> slowest_;           // [scales] the slowest half-life alone
@@ -212,7 +230,7 @@ class OptimumPolicy final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_policy(const PolicyOptions& options, ExpertGeometry geometry,
-                                    const Profile* profile) {
+                                    const Profile* profile, std::span<const std::int32_t> slots) {
   assert(profile == nullptr || profile->geometry == geometry);
   constexpr std::array<float, 1> kOne = {1};
   const std::array<float, 1> half_life = {options.half_life};
@@ -221,16 +239,17 @@ std::unique_ptr<Policy> make_policy(const PolicyOptions& options, ExpertGeometry
       return std::make_unique<FixedPolicy>(geometry, nullptr);
     case PolicyKind::kStatic:
       return std::make_unique<FixedPolicy>(geometry, profile);
+    case PolicyKind::kMixture:
     case PolicyKind::kDefault:
       return std::make_unique<HeatPolicy>(options, geometry, options.mixture.half_lives,
-                                          options.mixture.weights, profile);
+                                          options.mixture.weights, profile, slots);
     case PolicyKind::kPairs:
-      return std::make_unique<PairPolicy>(options.pairs, geometry, profile);
+      return std::make_unique<PairPolicy>(options, geometry, profile, slots);
     case PolicyKind::kFill:
     case PolicyKind::kLru:
     case PolicyKind::kLfu:
     case PolicyKind::kLfru:
-      return std::make_unique<HeatPolicy>(options, geometry, half_life, kOne, profile);
+      return std::make_unique<HeatPolicy>(options, geometry, half_life, kOne, profile, slots);
     case PolicyKind::kOptimum:
       break;
   }

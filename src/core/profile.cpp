@@ -2,6 +2,7 @@
 
 #include "strata/base/error.hpp"
 #include "strata/base/file_io.hpp"
+#include "strata/base/sha256.hpp"
 
 #include <algorithm>
 #include <array>
@@ -130,7 +131,10 @@ Profile read_profile(const std::filesystem::path& path, std::optional<ExpertGeom
   const std::uint64_t pairs = model ? model->pairs() : kMaxPairs;
   // Twice what is right, so that "too long" is said by the check that knows the header.
   const std::string text = read_text_file(path, 2 * (sizeof(Header) + pairs * 8) + 65536);
-  return parse_profile(std::as_bytes(std::span(text)), path.string(), model);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  Profile profile = parse_profile(bytes, path.string(), model);
+  profile.sha256 = sha256_hex(bytes);
+  return profile;
 }
 
 std::vector<std::byte> serialise_profile(const Profile& profile) {

@@ -143,7 +143,7 @@ Simulation::Simulation(const Trace& trace, const SimulationOptions& options)
       options.profile != nullptr ? *options.profile : profile_from_counts(counts, geometry_);
   policy_ = options.policy.kind == PolicyKind::kOptimum
                 ? make_optimum(trace, geometry_)
-                : make_policy(options.policy, geometry_, prior ? &profile : nullptr);
+                : make_policy(options.policy, geometry_, prior ? &profile : nullptr, quota_);
   if (prior) warm_start(profile);
   result_.policy = options.policy.kind;
   result_.half_life = options.policy.half_life;

@@ -55,6 +55,10 @@ CudaDevice::CudaDevice(const cuda::Gpu& gpu) : state_(std::make_unique<State>(gp
 
 CudaDevice::~CudaDevice() = default;
 
+std::optional<std::size_t> CudaDevice::free_bytes() const {
+  return cuda_free_bytes(state_->gpu.index);
+}
+
 std::string CudaDevice::description() const {
   const cuda::Gpu& g = state_->gpu;
   return fmt::format("GPU {}, {}, compute capability {}.{}, {:.1f} GiB", g.index, g.name, g.major,

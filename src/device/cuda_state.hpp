@@ -129,6 +129,7 @@ class CudaDevice final : public Device {
   int mark() override;
   [[nodiscard]] double seconds(int from, int to) const override;
   void clear_marks() override;
+  [[nodiscard]] std::optional<std::size_t> free_bytes() const override;
   [[nodiscard]] std::unique_ptr<Memory> allocate(std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Memory> upload(Buffer&& host) override;
   void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) override;

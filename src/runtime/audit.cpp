@@ -143,7 +143,10 @@ void AuditLog::load(const std::filesystem::path& model_file, const model::HParam
     record["cache"] = {{"slots", caching_->cache().slots()},
                        {"prefilled", caching_->control().swaps().prefilled},
                        {"bytes", caching_->cache().bytes()}};
-    if (!options.profile.empty()) record["profile"] = file_json(options.profile);
+    if (const std::optional<core::Profile>& profile = caching_->profile()) {
+      record["profile"] = file_json(options.profile);
+      record["profile"]["sha256"] = profile->sha256;  // of what was read, whatever is there now
+    }
   }
   record["layers"] = layers();
   append(record);

@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
-#include <utility>
 
 namespace strata {
 namespace {
@@ -54,13 +52,8 @@ std::unique_ptr<device::Device> choose_gpu(const EngineOptions& options, std::st
 
 // Linux grants addresses for more than there is and kills the program when it touches them: so ask
 // first. Keys and values count as far as the context goes, though they come when they are used.
-struct Planned {
-  core::PlanInput in;
-  core::Plan plan;
-};
-
-Planned make_plan(const EngineOptions& options, const gguf::File& file,
-                  const runtime::ModelSizing& sizing, const CacheOptions& cache, bool gpu) {
+core::Plan make_plan(const EngineOptions& options, const gguf::File& file,
+                     const runtime::ModelSizing& sizing, const CacheOptions& cache, bool gpu) {
   model::HParams h = model::read_hparams(file);
   const model::ModelTensors tensors = model::bind_tensors(file, h);
   core::PlanInput in = runtime::plan_input(h, tensors, sizing, cache);
@@ -77,16 +70,7 @@ Planned make_plan(const EngineOptions& options, const gguf::File& file,
     fail(ErrorKind::kResource, "{}: does not fit the memory that is available\n{}",
          file.path().string(), core::format_plan(in, plan));
   }
-  return {std::move(in), std::move(plan)};
-}
-
-// What the GPU has left for the cache now that weights and activations are there: other processes
-// may have taken memory since the plan.
-std::uint64_t room_for_cache(int gpu, const core::PlanInput& in) {
-  const std::uint64_t later = in.reserve_bytes + in.staging_bytes +
-                              in.kv_bytes_per_position * static_cast<std::uint64_t>(in.context);
-  const std::uint64_t free = device::cuda_free_bytes(gpu);
-  return free > later ? free - later : 0;
+  return plan;
 }
 
 ThreadPoolOptions pool_options(const EngineOptions& options, const CpuTopology& topology,
@@ -130,7 +114,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   const bool gpu = engine->gpu_ != nullptr;
   const CacheOptions cache = runtime::resolve(options.cache, gpu);
   const bool cached = cache.size.kind != core::CacheRequest::Kind::kNone;
-  const Planned planned =
+  const core::Plan plan =
       make_plan(options, file, {report.context, options.window, engine->kv_}, cache, gpu);
   const CpuTopology topology = detect_topology();
   report.physical_cores = topology.default_threads();
@@ -163,10 +147,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   engine->forward_ =
       std::make_unique<runtime::Forward>(*engine->model_, device, *engine->cpu_, window);
   if (engine->caching_) {
-    const std::uint64_t room =
-        gpu ? room_for_cache(options.gpu, planned.in) : std::numeric_limits<std::uint64_t>::max();
-    engine->caching_->attach(*engine->model_, *engine->forward_, planned.plan, room,
-                             options.progress);
+    engine->caching_->attach(*engine->model_, *engine->forward_, plan, options.progress);
   }
   engine->watch_routing();
   if (engine->replay_) engine->forward_->replay_routing(*engine->replay_);

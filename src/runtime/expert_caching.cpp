@@ -74,10 +74,14 @@ std::vector<int> ExpertCaching::choose_quotas(const core::ExpertStore& store) co
 }
 
 void ExpertCaching::attach(const Model& model, Forward& forward, const core::Plan& plan,
-                           std::uint64_t room, const core::Progress& progress) {
+                           const core::Progress& progress) {
   plan_ = plan;
+  if (const std::optional<std::size_t> free = accelerator_.free_bytes()) {
+    core::refit_cache(plan_, options_.size, *free);
+  }
+  planned_bytes_ = plan.cache_bytes;
   forward_ = &forward;
-  make_cache(model.experts, room);
+  make_cache(model.experts);
   control_ = std::make_unique<core::CacheControl>(
       *cache_, model.experts, copies_, profile_ ? &*profile_ : nullptr,
       core::CacheControlOptions{options_.policy, options_.adapt_every, options_.adapt_swaps});
@@ -86,25 +90,21 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
   forward.tiers().fetch(options_.fetch, options_.link_bytes_per_second);
 }
 
-// Between the plan and here somebody else may have taken of the accelerator's memory. A cache of
-// all that fits becomes as small as it must; a size that was named is an error then.
-void ExpertCaching::make_cache(const core::ExpertStore& store, std::uint64_t room) {
-  const bool automatic = options_.size.kind == core::CacheRequest::Kind::kAuto;
+// What is free need not be had in one piece: a cache of all that fits becomes as small as it must.
+void ExpertCaching::make_cache(const core::ExpertStore& store) {
   const int staging = options_.fetch.off() ? 0 : core::kFetchSlots;
-  const std::uint64_t planned = plan_.cache_bytes;
-  if (automatic) plan_.cache_bytes = std::min(planned, room);
-  const std::uint64_t step = std::max<std::uint64_t>(planned / 16, 1);
-  for (;;) {
+  const std::uint64_t step = std::max<std::uint64_t>(plan_.cache_bytes / 16, 1);
+  while (!cache_) {
     try {
       cache_ = std::make_unique<core::ExpertCache>(accelerator_, store, geometry_.experts,
                                                    choose_quotas(store), staging);
-      break;
     } catch (const Error& error) {
-      if (!automatic || error.kind() != ErrorKind::kResource || plan_.cache_bytes <= step) throw;
+      const bool smaller = options_.size.kind == core::CacheRequest::Kind::kAuto &&
+                           error.kind() == ErrorKind::kResource && plan_.cache_bytes > step;
+      if (!smaller) throw;
       plan_.cache_bytes -= step;
     }
   }
-  missing_bytes_ = planned - plan_.cache_bytes;
 }
 
 void ExpertCaching::after_window(const core::WindowRouting& routing) {

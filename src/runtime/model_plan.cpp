@@ -2,6 +2,7 @@
 
 #include "strata/base/error.hpp"
 #include "strata/core/expert_cache.hpp"
+#include "strata/core/successors.hpp"
 #include "strata/quant/expert_blob.hpp"
 #include "strata/runtime/forward.hpp"
 
@@ -59,6 +60,9 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
     for (const std::uint64_t bytes : sizes) in.staging_bytes += core::kFetchSlots * bytes;
   }
   in.experts = h.experts;
+  if (cache.policy.kind == core::PolicyKind::kPairs) {
+    in.policy_bytes = core::Successors::table_bytes({h.layers, h.experts});
+  }
   in.cache = cache.size;
   return in;
 }

@@ -188,7 +188,7 @@ ChatPlan ChatModel::plan(const ChatTask& task, const std::string& client) const 
 }
 
 std::vector<GenerationRequest> ChatModel::plan_completion(const ChatTask& task,
-                                                          std::vector<std::int32_t> prompt,
+                                                          const std::vector<std::int32_t>& prompt,
                                                           const std::string& client) const {
   if (prompt.size() > context()) {
     throw ApiError(

@@ -45,9 +45,9 @@ class ChatModel {
   // ApiError(400) for what this model cannot do, and for a prompt longer than its context.
   [[nodiscard]] ChatPlan plan(const ChatTask& task, const std::string& client) const;
   // The same for a prompt that is there already. `index`: of the prompt among those of the request.
-  [[nodiscard]] std::vector<GenerationRequest> plan_completion(const ChatTask& task,
-                                                               std::vector<std::int32_t> prompt,
-                                                               const std::string& client) const;
+  [[nodiscard]] std::vector<GenerationRequest> plan_completion(
+      const ChatTask& task, const std::vector<std::int32_t>& prompt,
+      const std::string& client) const;
   // How many tokens the prompt of this chat has.
   [[nodiscard]] std::size_t count_tokens(const ChatTask& task) const;
 

@@ -17,7 +17,7 @@ class GuardedStream final : public httplib::Stream {
  public:
   // `wake`: a file descriptor that becomes readable when the server stops.
   GuardedStream(int socket, int wake);
-  ~GuardedStream();
+  ~GuardedStream();  // NOLINT(modernize-use-override): see below
   GuardedStream(const GuardedStream&) = delete;
   GuardedStream& operator=(const GuardedStream&) = delete;
 
@@ -40,6 +40,7 @@ class GuardedStream final : public httplib::Stream {
   void linger();
 
   // httplib's interface. No `override`: which of these exist differs from version to version.
+  // NOLINTBEGIN(modernize-use-override)
   bool is_readable() const;
   bool is_writable() const;
   bool is_peer_alive() const { return is_writable(); }
@@ -51,6 +52,7 @@ class GuardedStream final : public httplib::Stream {
   void get_local_ip_and_port(std::string& ip, int& port) const;
   socket_t socket() const { return socket_; }
   time_t duration() const { return 0; }
+  // NOLINTEND(modernize-use-override)
   using httplib::Stream::write;
 
  private:

@@ -30,7 +30,7 @@ bool equals(std::string_view text, std::string_view lower) {
   });
 }
 
-std::string_view trim(std::string_view text) {
+std::string_view trim_blanks(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
@@ -67,7 +67,7 @@ class HeadCheck {
       return bad("malformed header");
     }
     const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trim(line.substr(colon + 1));
+    const std::string_view value = trim_blanks(line.substr(colon + 1));
     if (std::ranges::any_of(value, [](char c) { return is_control(c) && c != '\t'; })) {
       return bad("a control character in a header");
     }

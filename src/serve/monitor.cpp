@@ -174,7 +174,8 @@ Json experts_json(const ExpertView& e, int experts) {
     json["layers"].push_back({{"hits", layer.hits},
                               {"misses", layer.misses},
                               {"slots", layer.slots},
-                              {"resident", layer.resident}});
+                              {"resident", layer.resident},
+                              {"uses", layer.uses}});
   }
   return json;
 }
@@ -191,8 +192,10 @@ ExpertView view_experts(const Engine& engine) {
   view.caching = caching != nullptr;
   for (int i = 0; i < engine.tiers().layers(); ++i) {
     const core::TierCounts& counts = engine.tiers().counts(i);
+    const std::span<const std::uint64_t> uses = engine.tiers().uses(i);
     ExpertView::Layer layer{
-        counts.hit_experts, 0, counts.miss_experts + counts.fetch_experts, 0, {}};
+        counts.hit_experts,        0, counts.miss_experts + counts.fetch_experts, 0, {},
+        {uses.begin(), uses.end()}};
     if (caching != nullptr) {
       layer.hits_profile = caching->control().hits_profile(i);
       layer.slots = caching->cache().quota(i);
@@ -237,7 +240,7 @@ Json slots_json(const Snapshot& snapshot) {
   return slots;
 }
 
-Json status_json(const MonitorView& view, const Engine& engine) {
+Json status_json(const MonitorView& view, Engine& engine) {
   const Snapshot& snapshot = view.snapshot;
   const Counters& c = snapshot.counters;
   const model::HParams& h = engine.hparams();
@@ -265,7 +268,8 @@ Json status_json(const MonitorView& view, const Engine& engine) {
             {"isa", isa_name(report.isa)},
             {"threads", report.threads}}},
           {"memory",
-           {{"expert_bytes", report.expert_bytes},
+           {{"on_gpu", !engine.main_device().is_host_memory()},
+            {"expert_bytes", report.expert_bytes},
             {"dense_bytes", report.dense_bytes},
             {"kv_bytes_per_position", report.kv_bytes_per_position},
             {"available_bytes", available_memory_bytes()},

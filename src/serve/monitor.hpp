@@ -19,6 +19,7 @@ struct ExpertView {
     std::uint64_t hits = 0, hits_profile = 0, misses = 0;
     int slots = 0;
     std::string resident;  // a bit an expert, four to a hexadecimal digit, the first the highest
+    std::vector<std::uint64_t> uses;  // of each expert, by tokens
   };
   bool caching = false;
   std::vector<Layer> layers;
@@ -40,7 +41,7 @@ struct MonitorView {
 
 // https://prometheus.io/docs/instrumenting/exposition_formats/ (version 0.0.4)
 [[nodiscard]] std::string metrics_text(const MonitorView& view);
-[[nodiscard]] Json status_json(const MonitorView& view, const Engine& engine);
+[[nodiscard]] Json status_json(const MonitorView& view, Engine& engine);
 [[nodiscard]] Json slots_json(const Snapshot& snapshot);
 
 }  // namespace strata::serve

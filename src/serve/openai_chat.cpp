@@ -60,7 +60,7 @@ Json read_message(const Json& given, const std::string& path) {
   return message;
 }
 
-void read_messages(const Fields& fields, ChatTask& task) {
+void read_chat_messages(const Fields& fields, ChatTask& task) {
   const Json& messages = fields.need("messages");
   if (!messages.is_array() || messages.empty() || messages.size() > kMaxMessages) {
     refuse("messages", "messages: expected an array of 1 to {} messages", kMaxMessages);
@@ -101,12 +101,12 @@ void check_tool_choice(ChatTask& task, const std::string& path) {
 
 void forbid_parallel_calls(ChatTask& task) {
   // The first call's end ends the answer.
-  if (!task.tools.empty()) task.stops.push_back("</tool_call>");
+  if (!task.tools.empty()) task.stops.emplace_back("</tool_call>");
 }
 
 namespace {
 
-void read_tools(const Fields& fields, ChatTask& task) {
+void read_chat_tools(const Fields& fields, ChatTask& task) {
   const Json& tools = fields.array("tools");
   if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
   if (!tools.empty()) task.tools = Json::array();
@@ -164,10 +164,10 @@ ChatTask read_openai_chat(const Json& body, const runtime::SamplingParams& defau
                      {"web_search_options", nullptr, "this server searches nothing"}});
   ChatTask task;
   task.sampling = defaults;
-  read_messages(fields, task);
+  read_chat_messages(fields, task);
   read_sampling(fields, task);
   read_stops(fields, "stop", task);
-  read_tools(fields, task);
+  read_chat_tools(fields, task);
   read_reasoning(fields, task);
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     if (const auto most = fields.integer(name, -1, std::int64_t{1} << 40)) task.max_tokens = *most;

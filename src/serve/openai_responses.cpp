@@ -97,7 +97,7 @@ void read_input(const Fields& fields, ChatTask& task) {
   }
 }
 
-void read_tools(const Fields& fields, ChatTask& task) {
+void read_flat_tools(const Fields& fields, ChatTask& task) {
   const Json& tools = fields.array("tools");
   if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
   if (!tools.empty()) task.tools = Json::array();
@@ -128,7 +128,7 @@ class ResponseWriter final : public AnswerWriter {
  public:
   ResponseWriter(std::string model, const Json& body)
       : id_(random_id("resp_")), created_(std::time(nullptr)) {
-    const auto given = [&](const char* name, Json otherwise) {
+    const auto given = [&](const char* name, const Json& otherwise) {
       const auto found = body.find(name);
       return found == body.end() ? otherwise : *found;
     };
@@ -216,7 +216,7 @@ class ResponseWriter final : public AnswerWriter {
  private:
   enum class Item { kNone, kReasoning, kMessage };
 
-  std::string event(const char* type, Json data) {
+  std::string event(const char* type, const Json& data) {
     Json all = {{"type", type}, {"sequence_number", sequence_++}};
     all.update(data);
     return sse(type, all);
@@ -344,7 +344,7 @@ ChatTask read_openai_response(const Json& body, const runtime::SamplingParams& d
   task.sampling = defaults;
   read_input(fields, task);
   read_sampling(fields, task);
-  read_tools(fields, task);
+  read_flat_tools(fields, task);
   if (const std::optional<Fields> reasoning = fields.object("reasoning")) {
     if (const auto effort = reasoning->text("effort")) {
       read_effort(*effort, "reasoning.effort", task);

@@ -89,7 +89,8 @@ const Routes::Route* Routes::find(const HttpRequest& request, std::string& allow
       {"POST", "/slots/", &Routes::slot_action},
   }};
   const std::string_view path = short_path(request.path);
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string_view asked = request.method;
+  const std::string_view method = asked == "HEAD" ? "GET" : asked;
   for (const Route& route : kRoutes) {
     const bool fits = route.path.ends_with('/')
                           ? path.starts_with(route.path) && path.size() > route.path.size()
@@ -344,7 +345,8 @@ HttpReply Routes::slot_action(const HttpRequest& request) const {
 
 std::optional<HttpReply> Routes::page(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD") return std::nullopt;
-  const std::string_view path = request.path == "/" ? "/index.html" : request.path;
+  const std::string_view asked = request.path;
+  const std::string_view path = asked == "/" ? "/index.html" : asked;
   const auto files = page_files();
   const auto found = std::ranges::find(files, path, &PageFile::path);
   if (found == files.end()) return std::nullopt;

@@ -50,7 +50,12 @@ void plan_window(std::span<Slot> slots, std::size_t max_window, std::size_t chun
   }
   assert(plan.window.size() < max_window);
   std::size_t budget = max_window - plan.window.size();
-  if (!plan.window.empty()) budget = std::min(budget, chunk);
+  const bool answers = !plan.window.empty();
+  // A prompt that this window can finish does not wait for the rest of a long one either.
+  const bool finishes = wanted.size() > 1 && std::ranges::any_of(wanted, [&](std::size_t n) {
+                          return n <= chunk / wanted.size();
+                        });
+  if (answers || finishes) budget = std::min(budget, chunk);
   const std::vector<std::size_t> shares = fair_shares(wanted, budget);
   for (std::size_t i = 0; i < readers.size(); ++i) {
     Slot& slot = *readers[i];

@@ -26,8 +26,8 @@ struct WindowPlan {
 };
 
 // The next token of every slot that answers and pieces of the prompts of those that read: at most
-// `chunk` tokens of prompts while somebody answers, else as many as the window holds. The window
-// must hold more tokens than there are slots.
+// `chunk` tokens of prompts while somebody answers or a short prompt is read to its end, else as
+// many as the window holds. The window must hold more tokens than there are slots.
 void plan_window(std::span<Slot> slots, std::size_t max_window, std::size_t chunk,
                  WindowPlan& plan);
 

@@ -13,7 +13,7 @@
 namespace strata::text::jinja {
 namespace {
 
-constexpr std::size_t kMaxPrecision = 1000;
+constexpr std::size_t kMaxSpecPrecision = 1000;
 constexpr std::size_t kMaxWidth = 10'000;
 
 // [[fill]align][sign][z][#][0][width][grouping][.precision][type]
@@ -193,7 +193,7 @@ void append_integer(Runtime& runtime, TextBuilder& out, const Spec& spec, Int va
 // The digits of a float's absolute value as `spec` wants them.
 std::string float_digits(Runtime& runtime, const Spec& spec, double value) {
   const std::size_t precision = spec.precision.value_or(6);
-  if (precision > kMaxPrecision) runtime.fail("precision too big");
+  if (precision > kMaxSpecPrecision) runtime.fail("precision too big");
   runtime.step(precision / 4);
   if (spec.type == '%') {
     return float_text(value * 100, 'f', static_cast<int>(precision), spec.alternate) + "%";

@@ -78,7 +78,7 @@ std::size_t integer_size(std::string_view text, std::size_t at) {
   return digits(text, at, 1);  // zeros only: 07 is two literals, and so a mistake
 }
 
-std::string without_underscores(std::string_view literal) {
+std::string strip_underscores(std::string_view literal) {
   std::string out(literal);
   out.erase(std::remove(out.begin(), out.end(), '_'), out.end());
   return out;
@@ -128,7 +128,7 @@ void Lexer::lex_number(Token& token) {
   std::size_t size = float_size(source_, at_);
   token.kind = size > 0 ? TokenKind::kFloat : TokenKind::kInteger;
   if (size == 0) size = integer_size(source_, at_);
-  token.text = without_underscores(std::string_view(source_).substr(at_, size));
+  token.text = strip_underscores(std::string_view(source_).substr(at_, size));
   advance(size);
 }
 

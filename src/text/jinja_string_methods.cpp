@@ -11,8 +11,6 @@
 namespace strata::text::jinja {
 namespace {
 
-constexpr std::size_t kNone = std::string_view::npos;
-
 // A method of a string marked safe escapes the strings it is given.
 Value like(Runtime& runtime, const Value& self, Value argument) {
   if (!self.string()->markup || !argument.is(Kind::kString)) return argument;
@@ -110,7 +108,7 @@ Int search(Runtime& runtime, const Value& self, CallArguments& arguments) {
       self.string()->bytes().substr(window->first, window->second - window->first);
   const std::size_t found = last ? find_last_text(runtime, text, needle.string()->bytes())
                                  : find_text(runtime, text, needle.string()->bytes(), 0);
-  if (found == kNone) return -1;
+  if (found == std::string_view::npos) return -1;
   runtime.touch_bytes(window->first + found);
   return static_cast<Int>(
       count_code_points(self.string()->bytes().substr(0, window->first + found)));
@@ -187,7 +185,7 @@ Value partition_method(Runtime& runtime, const Value& self, CallArguments& argum
   const auto part = [&](std::size_t begin, std::size_t end) {
     return runtime.text(string.text.slice(begin, end), string.markup);
   };
-  if (found == kNone) {
+  if (found == std::string_view::npos) {
     const Value nothing = runtime.text(Text(), string.markup);
     if (last) return runtime.tuple({nothing, nothing, self});
     return runtime.tuple({self, nothing, nothing});
@@ -268,39 +266,39 @@ Value isprintable(Runtime& runtime, const Value& self, CallArguments& arguments)
   return all_method<is_printable>(runtime, self, arguments);
 }
 
-Value unsupported(Runtime& runtime, const Value& /*self*/, CallArguments& arguments) {
+Value unsupported_method(Runtime& runtime, const Value& /*self*/, CallArguments& arguments) {
   runtime.fail("the str method '{}' is not supported", arguments.function());
 }
 
 constexpr Method kStringMethods[] = {
     {"capitalize", whole_method<capitalize>},
-    {"casefold", unsupported},
+    {"casefold", unsupported_method},
     {"center", justify_method<Alignment::kCentre>},
     {"count", count_method},
-    {"encode", unsupported},
+    {"encode", unsupported_method},
     {"endswith", affix_method<true>},
-    {"expandtabs", unsupported},
+    {"expandtabs", unsupported_method},
     {"find", find_method<false>},
     {"format", format_method},
-    {"format_map", unsupported},
+    {"format_map", unsupported_method},
     {"index", index_method<false>},
     {"isalnum", all_method<is_alnum>},
     {"isalpha", all_method<is_alpha>},
     {"isascii", isascii},
     {"isdecimal", all_method<is_decimal>},
     {"isdigit", all_method<is_decimal>},
-    {"isidentifier", unsupported},
+    {"isidentifier", unsupported_method},
     {"islower", case_method<is_lower, is_upper>},
     {"isnumeric", all_method<is_decimal>},
     {"isprintable", isprintable},
     {"isspace", all_method<is_space>},
-    {"istitle", unsupported},
+    {"istitle", unsupported_method},
     {"isupper", case_method<is_upper, is_lower>},
     {"join", join_method},
     {"ljust", justify_method<Alignment::kLeft>},
     {"lower", whole_method<lower>},
     {"lstrip", strip_method<Side::kLeft>},
-    {"maketrans", unsupported},
+    {"maketrans", unsupported_method},
     {"partition", partition_method<false>},
     {"removeprefix", remove_affix_method<false>},
     {"removesuffix", remove_affix_method<true>},
@@ -317,7 +315,7 @@ constexpr Method kStringMethods[] = {
     {"strip", strip_method<Side::kBoth>},
     {"swapcase", whole_method<swapcase>},
     {"title", whole_method<title>},
-    {"translate", unsupported},
+    {"translate", unsupported_method},
     {"upper", whole_method<upper>},
     {"zfill", zfill},
 };

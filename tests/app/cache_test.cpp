@@ -46,6 +46,8 @@ TEST(Cache, FlagsThatWouldDoNothingAreRefused) {
   refused({"--expert-cache", "lots"}, "--expert-cache 'lots'");
   refused({"--expert-cache", "9", "--cache-policy", "best"}, "--cache-policy");
   refused({"--expert-cache", "9", "--cache-policy", "lru", "--adapt-decay", "9"}, "--adapt-decay");
+  refused({"--expert-cache", "9", "--cache-policy", "pairs", "--adapt-decay", "9"},
+          "--cache-policy pairs has no single half-life");
   refused({"--expert-cache", "9", "--vram-limit", "huge"}, "'huge' is not a size");
 }
 
@@ -112,7 +114,7 @@ TEST(Plan, SaysWhatFitsAndWhatWould) {
 TEST(BenchParity, FindsNoDifferingBitAndSaysSoInJson) {
   const Ended ended =
       run({"bench", "parity", kDemo, "-q", "-n", "60", "--cache", "0,7,50%", "--policy",
-           "default,static", "--adapt", "1,1000", "--thread-counts", "1,3", "--json", "-"});
+           "default,pairs", "--adapt", "1,1000", "--thread-counts", "1,3", "--json", "-"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   const json result = json::parse(ended.out);
   EXPECT_EQ(result["rows"].size(), 2U * (1 + 3 * 2 * 2));

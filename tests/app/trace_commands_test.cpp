@@ -183,8 +183,8 @@ TEST_F(SimulateCommand, ASwapEarnsItsCopyWithinTheHorizon) {
                     horizon})["results"][0]["copies"]
         .get<int>();
   };
-  EXPECT_LT(copies("16"), copies("64") / 2);
-  EXPECT_EQ(copies("64"), json_of({"simulate", kTrace, "--cache", "16", "--policy",
+  EXPECT_LT(copies("16"), copies("96") / 2);
+  EXPECT_EQ(copies("96"), json_of({"simulate", kTrace, "--cache", "16", "--policy",
                                    "default"})["results"][0]["copies"]);
 }
 

@@ -81,9 +81,14 @@ TEST_F(ExpertTiersTest, AnyResidentsGiveTheBitsOfNone) {
     }
     ExpertTiers tiers(store_, pool_, h_.layers, h_.experts);
     tiers.attach(cache, accelerator_, 64 * h_.experts_used);
+    std::vector<std::uint64_t> uses,
+        expected_uses(static_cast<std::size_t>(h_.layers * h_.experts));
     for (const int tokens : {1, 2, 5, 8, 40}) {
       const int layer = static_cast<int>(random() % static_cast<unsigned>(h_.layers));
       Window w = make_window(random, tokens, h_.experts);
+      for (const std::int32_t id : w.ids) {
+        ++expected_uses[static_cast<std::size_t>(layer * h_.experts + id)];
+      }
       const std::vector<float> expected = run(plain, layer, w);
       ASSERT_FALSE(std::isnan(expected.front()));
       EXPECT_TRUE(same(expected, run(tiers, layer, w)))
@@ -93,8 +98,10 @@ TEST_F(ExpertTiersTest, AnyResidentsGiveTheBitsOfNone) {
     for (int l = 0; l < h_.layers; ++l) {
       sum.hit_rows += tiers.counts(l).hit_rows;
       sum.miss_rows += tiers.counts(l).miss_rows;
+      uses.insert(uses.end(), tiers.uses(l).begin(), tiers.uses(l).end());
     }
     EXPECT_EQ(sum.rows(), static_cast<std::uint64_t>((1 + 2 + 5 + 8 + 40) * h_.experts_used));
+    EXPECT_EQ(uses, expected_uses);
     if (quota == 0) {
       EXPECT_EQ(sum.hit_rows, 0u);
     }

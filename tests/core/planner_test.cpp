@@ -38,6 +38,25 @@ TEST(PlannerTest, AutoTakesWhatIsLeftToTheByte) {
   EXPECT_NE(format_plan(in, plan).find("\nFITS\n"), std::string::npos);
 }
 
+TEST(PlannerTest, AutoTakesWhatIsReallyLeftAfterLoading) {
+  const PlanInput in = model_30b();
+  Plan plan = make_plan(in);
+  const Plan planned = plan;
+  const std::uint64_t kv = in.kv_bytes_per_position * 16384;
+  EXPECT_EQ(plan.after_cache_bytes, kv + in.staging_bytes + in.reserve_bytes);
+  const std::uint64_t loaded = in.dense_bytes + in.activation_bytes;
+  EXPECT_FALSE(refit_cache(plan, in.cache, in.accelerator_bytes - loaded));
+  EXPECT_EQ(plan.cache_bytes, planned.cache_bytes);
+  EXPECT_TRUE(refit_cache(plan, in.cache, in.accelerator_bytes - loaded - kGiB));
+  EXPECT_EQ(plan.cache_bytes, planned.cache_bytes - kGiB);
+  EXPECT_LT(plan.cache_slots, planned.cache_slots);
+  EXPECT_TRUE(refit_cache(plan, in.cache, kMiB));
+  EXPECT_EQ(plan.cache_bytes, 0u);
+
+  plan = planned;
+  EXPECT_THROW(refit_cache(plan, {CacheRequest::Kind::kBytes, planned.cache_bytes}, kGiB), Error);
+}
+
 TEST(PlannerTest, AutoTakesNoMoreThanAllExperts) {
   PlanInput in = model_30b();
   in.accelerator_bytes = 140 * kGiB;
@@ -45,6 +64,22 @@ TEST(PlannerTest, AutoTakesNoMoreThanAllExperts) {
   EXPECT_EQ(plan.cache_bytes, 48ull * 128 * 2800000);
   EXPECT_EQ(plan.cache_slots, 48u * 128);
   EXPECT_EQ(plan.resident_share, 1.0);
+}
+
+TEST(PlannerTest, APolicysTablesTakeRam) {
+  PlanInput in = model_30b();
+  const Plan without = make_plan(in);
+  in.policy_bytes = 3 * kGiB;
+  const Plan with = make_plan(in);
+  EXPECT_EQ(with.ram_needed, without.ram_needed + 3 * kGiB);
+  EXPECT_NE(format_plan(in, with).find("cache policy's tables"), std::string::npos);
+  in.ram_bytes = without.ram_needed + kGiB;
+  const Plan refused = make_plan(in);
+  EXPECT_FALSE(refused.fits);
+  EXPECT_NE(format_plan(in, refused).find("try --cache-policy default"), std::string::npos);
+  in.accelerator = AcceleratorKind::kNone;  // no cache, no policy
+  EXPECT_EQ(make_plan(in).ram_needed, without.ram_needed - in.staging_bytes + in.dense_bytes +
+                                          in.activation_bytes + 98304ull * 16384);
 }
 
 TEST(PlannerTest, ARequestThatCannotBeMetSaysWhatWouldFit) {

@@ -196,8 +196,7 @@ TEST(Policy, PairsKnowWhatComesNextAndWithoutPairsAreHeat) {
   EXPECT_GT(s[0], 0);
   EXPECT_EQ(s[7], kNeverUsed);
   options.pairs.weight = 0;
-  const auto heat =
-      make_policy({.kind = PolicyKind::kDefault, .mixture = options.pairs.mixture}, {1, 8});
+  const auto heat = make_policy({.kind = PolicyKind::kMixture}, {1, 8});
   const auto without = make_policy(options, {1, 8});
   for (Policy* policy : {heat.get(), without.get()}) {
     for (int i = 0; i < 50; ++i) {
@@ -209,9 +208,10 @@ TEST(Policy, PairsKnowWhatComesNextAndWithoutPairsAreHeat) {
 }
 
 TEST(Policy, NamesGoBothWays) {
-  for (const PolicyKind kind : {PolicyKind::kNone, PolicyKind::kFill, PolicyKind::kStatic,
-                                PolicyKind::kLru, PolicyKind::kLfu, PolicyKind::kLfru,
-                                PolicyKind::kDefault, PolicyKind::kPairs, PolicyKind::kOptimum}) {
+  for (const PolicyKind kind :
+       {PolicyKind::kNone, PolicyKind::kFill, PolicyKind::kStatic, PolicyKind::kLru,
+        PolicyKind::kLfu, PolicyKind::kLfru, PolicyKind::kMixture, PolicyKind::kDefault,
+        PolicyKind::kPairs, PolicyKind::kOptimum}) {
     EXPECT_EQ(policy_of(policy_name(kind)), kind);
   }
   EXPECT_EQ(policy_of("LRU"), std::nullopt);

@@ -241,7 +241,8 @@ TEST(Simulator, MeaninglessOptionsAreRefused) {
   EXPECT_THROW((void)simulate(trace, options), Error);
 }
 
-// What the whole trace shows (docs/cache-policies.md) holds on the excerpt too.
+// What the whole trace shows (docs/cache-policies.md) holds on the excerpt too, nearly: its 1024
+// tokens begin with an empty cache.
 TEST(Simulator, PoliciesOnARecordedTrace) {
   const Trace trace = demo_excerpt();
   EXPECT_EQ(trace.tokens(), 1024);
@@ -258,7 +259,7 @@ TEST(Simulator, PoliciesOnARecordedTrace) {
     const double lru = rate(PolicyKind::kLru, true);
     const double ours = rate(PolicyKind::kDefault, false);
     const double tuned = std::max(rate(PolicyKind::kLfu, true, 16), rate(PolicyKind::kLfu, true));
-    EXPECT_GT(ours, lru + 0.9 * above_lru[i]) << capacities[i];
+    EXPECT_GT(ours, lru + 0.8 * above_lru[i]) << capacities[i];
     EXPECT_GT(ours, tuned - 0.5) << capacities[i];
     EXPECT_GT(rate(PolicyKind::kPairs, false), ours + 0.5) << capacities[i];
     EXPECT_GT(rate(PolicyKind::kOptimum, true), tuned);

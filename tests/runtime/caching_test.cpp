@@ -65,7 +65,8 @@ TEST_F(CachingTest, NoSizePolicyOrPaceChangesABit) {
   const std::vector<float> expected = read(*Engine::load(options_));
   using enum core::PolicyKind;
   for (const std::uint64_t slots : {0, 1, 5, 18, 35, 36, 99}) {
-    for (const core::PolicyKind policy : {kNone, kFill, kLru, kLfu, kLfru, kDefault}) {
+    for (const core::PolicyKind policy :
+         {kNone, kFill, kLru, kLfu, kLfru, kMixture, kDefault, kPairs}) {
       use_cache(slots);
       options_.cache.policy.kind = policy;
       options_.cache.adapt_every = slots % 2 == 0 ? 1 : 7;
@@ -152,6 +153,28 @@ TEST_F(CachingTest, WhatWasLearnedWarmsTheNextStart) {
   const std::vector<float> logits = read(*second);
   EXPECT_EQ(std::memcmp(logits.data(), expected.data(), sizeof(float) * logits.size()), 0);
   EXPECT_GT(second->caching()->control().hits_profile(0), 0U);
+}
+
+TEST_F(CachingTest, TheLoadRecordNamesTheProfilesBytes) {
+  use_cache(9);
+  options_.cache.profile = folder_ / "given.strp";
+  core::write_profile(options_.cache.profile, core::Profile{{3, 12}, 0, {{0, 1}, {2, 5}}});
+  const std::string sha256 = core::read_profile(options_.cache.profile).sha256;
+  options_.audit = folder_ / "audit.jsonl";
+  const std::unique_ptr<Engine> engine = Engine::load(options_);
+  const nlohmann::json record = audit_records().at(0).at("profile");
+  EXPECT_EQ(record.at("sha256"), sha256);
+  EXPECT_EQ(record.at("path"), options_.cache.profile.string());
+  EXPECT_GT(record.at("bytes"), 0);
+}
+
+TEST_F(CachingTest, ThePlanCountsTheTablesOfPairs) {
+  use_cache(9);
+  const auto ram = [&](core::PolicyKind kind) {
+    options_.cache.policy.kind = kind;
+    return Engine::load(options_)->caching()->plan().ram_needed;
+  };
+  EXPECT_EQ(ram(core::PolicyKind::kPairs) - ram(core::PolicyKind::kDefault), 3U * 12 * 12 * 4);
 }
 
 TEST_F(CachingTest, ForeignCutAndMissingProfilesAreRefused) {

@@ -4,7 +4,9 @@
 
 #include "strata/core/copy_engine.hpp"
 #include "strata/core/expert_cache.hpp"
+#include "strata/runtime/expert_caching.hpp"
 #include "strata/runtime/forward.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/tiny_model.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +42,7 @@ std::vector<float> read(const Model& model, device::Device& device, Forward& for
   return all;
 }
 
-class DiscreteTest : public ::testing::TestWithParam<int> {
+class DiscreteTest : public ::testing::Test {
  protected:
   ThreadPool threads_{ThreadPoolOptions{.threads = 2, .cpus = {}}};
   ThreadPool device_threads_{ThreadPoolOptions{.threads = 1, .cpus = {}}};
@@ -48,8 +50,10 @@ class DiscreteTest : public ::testing::TestWithParam<int> {
   DiscreteDevice device_{device_threads_};
 };
 
+class DiscreteBits : public DiscreteTest, public ::testing::WithParamInterface<int> {};
+
 // The parameter: experts resident in each layer, of 6.
-TEST_P(DiscreteTest, GivesTheBitsOfACpu) {
+TEST_P(DiscreteBits, AreACpus) {
   const auto bytes = TinyModel(TinyShape{}).bytes();
   const gguf::File file = gguf::test::parse(bytes);
   const Model on_cpu = load_model(file, kContext, cpu_, threads_, nullptr);
@@ -80,7 +84,33 @@ TEST_P(DiscreteTest, GivesTheBitsOfACpu) {
   EXPECT_EQ(total.miss_rows > 0, GetParam() < model.h.experts);
 }
 
-INSTANTIATE_TEST_SUITE_P(Residents, DiscreteTest, ::testing::Values(0, 1, 3, 6));
+// Other programs take memory between the plan and the arena.
+TEST_F(DiscreteTest, ASmallerCacheWhereLessIsLeftThanWasPlanned) {
+  const auto bytes = TinyModel(TinyShape{}).bytes();
+  const gguf::File file = gguf::test::parse(bytes);
+  const Model model = load_model(file, kContext, device_, threads_, nullptr);
+  const auto slot = core::ExpertCache::slot_bytes(model.experts.layout(0));
+  core::Plan plan;
+  plan.cache_bytes = slot * 12;
+  plan.after_cache_bytes = 1000;
+  device_.free = slot * 7 + 1000;
+
+  CacheOptions options;
+  options.size.kind = core::CacheRequest::Kind::kAuto;
+  Forward forward(model, device_, cpu_, 16);
+  ExpertCaching caching(options, model.h, &device_, {});
+  caching.attach(model, forward, plan, nullptr);
+  EXPECT_EQ(caching.cache().slots(), 7);
+  EXPECT_EQ(caching.plan().cache_bytes, slot * 7);
+  EXPECT_EQ(caching.planned_bytes(), slot * 12);
+
+  options.size = {core::CacheRequest::Kind::kBytes, slot * 12};
+  ExpertCaching asked(options, model.h, &device_, {});
+  EXPECT_TRUE(testing::fails_with(ErrorKind::kResource, {"no longer fits"},
+                                  [&] { asked.attach(model, forward, plan, nullptr); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Residents, DiscreteBits, ::testing::Values(0, 1, 3, 6));
 
 }  // namespace
 }  // namespace strata::runtime

@@ -31,6 +31,8 @@ class Browser:
             stderr=subprocess.DEVNULL,
         )
         arguments = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        arguments += ["--no-first-run", "--disable-extensions", "--disable-background-networking"]
+        arguments += ["--disable-component-update", "--disable-sync", "--no-default-browser-check"]
         arguments += [f"--window-size={width},{height}", "--hide-scrollbars"]
         if dark:
             arguments.append("--force-dark-mode")
@@ -55,10 +57,7 @@ class Browser:
                     raise
                 time.sleep(0.1)
         self.session = f"/session/{started['sessionId']}"
-        self.cdp(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
-        )
+        self.resize(width, height)
 
     def call(self, method: str, path: str, body: dict | None = None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
@@ -76,6 +75,10 @@ class Browser:
         return self.call(
             "POST", f"{self.session}/goog/cdp/execute", {"cmd": command, "params": parameters}
         )
+
+    def resize(self, width: int, height: int) -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.cdp("Emulation.setDeviceMetricsOverride", size)
 
     def open(self, url: str) -> None:
         self.call("POST", f"{self.session}/url", {"url": url})

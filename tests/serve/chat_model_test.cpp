@@ -32,9 +32,9 @@ constexpr const char* kHarmony =
 class ChatModelTest : public ::testing::Test {
  protected:
   ChatModel& load(const std::string& chat_template) {
-    testing::TinyShape shape;
+    strata::testing::TinyShape shape;
     shape.context = 1000;
-    testing::TinyModel file(shape);
+    strata::testing::TinyModel file(shape);
     if (!chat_template.empty()) file.metadata["tokenizer.chat_template"] = chat_template;
     file.write(folder_ / "tiny.gguf");
     EngineOptions options;

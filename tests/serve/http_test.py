@@ -1,5 +1,6 @@
 """HTTP itself: malformed, slow and large requests, clients that vanish, who may ask."""
 
+import concurrent.futures
 import json
 import socket
 import threading
@@ -197,36 +198,41 @@ class DisconnectTest(LiveTest):
 
 
 class CompanyTest(LiveTest):
-    OPTIONS = ("--slots", "3", "--chunk", "16")
+    """Eight clients at once get, byte for byte, what each gets alone."""
+
+    OPTIONS = ("--slots", "6", "--chunk", "16")  # two wait, and prompts come in pieces
+
+    def bodies(self):
+        for i in range(16):
+            yield {
+                "messages": [
+                    {"role": "user", "content": f"Tell me story number {i}. " * (1 + i * 7 % 40)}
+                ],
+                "max_tokens": 30 + i % 7,
+                "temperature": 0 if i % 2 else 1,
+                "seed": i,
+                "logprobs": True,
+                "top_logprobs": 2,
+            }
+
+    def choice(self, server, body):
+        return json.dumps(server.post(CHAT, body).json()["choices"][0])
 
     def test_answers_are_the_same_alone_and_beside_others(self):
-        bodies = [
-            {
-                "messages": [
-                    {"role": "user", "content": f"Tell me story number {i}. " * (1 + i % 5)}
-                ],
-                "max_tokens": 20,
-                "temperature": 1,
-                "seed": i,
-            }
-            for i in range(5)
-        ]
-
-        def text(body):
-            return self.server.post(CHAT, body).json()["choices"][0]["message"]["content"]
-
-        alone = [text(body) for body in bodies]
-        beside = [""] * len(bodies)
-
-        def ask(i):
-            beside[i] = text(bodies[i])
-
-        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(bodies))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(beside, alone)
+        bodies = list(self.bodies())
+        lonely = Server("--slots", "1")  # nothing is cached, nobody is there
+        try:
+            alone = []
+            for body in bodies:
+                alone.append(self.choice(lonely, body))
+                lonely.post("/slots/0?action=erase", {})
+        finally:
+            lonely.stop()
+        for _ in range(2):  # the second time, the prompts are found in slots
+            with concurrent.futures.ThreadPoolExecutor(8) as clients:
+                beside = list(clients.map(lambda body: self.choice(self.server, body), bodies))
+            self.assertEqual(beside, alone)
+        self.assertEqual(len(set(alone)), len(alone), "answers differ, so equality says something")
 
 
 class QueueTest(LiveTest):

@@ -143,25 +143,26 @@ TEST(OutputParser, CallsAsXmlHaveTheTypesOfTheirSchema) {
   EXPECT_EQ(cut.calls[0].arguments, "{\"city\":\"Ber\"}");
 }
 
-const OutputStyle kHarmony{.form = OutputForm::kHarmony, .thinks = true};
+const OutputStyle kHarmonyStyle{.form = OutputForm::kHarmony, .thinks = true};
 
 TEST(OutputParser, HarmonysChannels) {
   const Parsed parsed = parse(
-      kHarmony,
+      kHarmonyStyle,
       "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>4 "
       "< 5");
   EXPECT_EQ(parsed.reasoning, "Hm.");
   EXPECT_EQ(parsed.text, "4 < 5");
-  EXPECT_EQ(parse(kHarmony, "<|channel|>commentary<|message|>I begin.<|end|>").text, "I begin.");
+  EXPECT_EQ(parse(kHarmonyStyle, "<|channel|>commentary<|message|>I begin.<|end|>").text,
+            "I begin.");
 }
 
 TEST(OutputParser, HarmonysCalls) {
   for (const char* header : {"<|channel|>commentary to=functions.get <|constrain|>json<|message|>",
                              " to=functions.get<|channel|>commentary json<|message|>",
                              "<|channel|>analysis to=functions.get code<|message|>"}) {
-    const Parsed parsed =
-        parse(with_tools(kHarmony), "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" +
-                                        std::string(header) + "{\"days\": 1}");
+    const Parsed parsed = parse(with_tools(kHarmonyStyle),
+                                "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" +
+                                    std::string(header) + "{\"days\": 1}");
     EXPECT_EQ(parsed.reasoning, "Hm.");
     EXPECT_EQ(parsed.text, "");
     ASSERT_EQ(parsed.calls.size(), 1u) << header;

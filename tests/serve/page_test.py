@@ -4,11 +4,16 @@ Screenshots for docs/: python3 tests/serve/page_test.py --screenshots docs/image
 """
 
 import sys
+import threading
+import time
 import unittest
 from pathlib import Path
 
 from browser import Browser, need_browser
 from live_server import LiveTest, Server, need_program
+
+
+BEGINNINGS = ("Once upon a time", "The sea was", "A dog named Max", "In the garden")
 
 
 def setUpModule():
@@ -196,40 +201,54 @@ class KeyPageTest(LiveTest):
         browser.wait("document.title.includes('Demo')", "the model's name")
 
 
+def chat_for_a_picture(browser: Browser, port: int) -> None:
+    browser.open(f"http://127.0.0.1:{port}/")
+    browser.wait("document.title.includes('Demo')", "the model's name")
+    browser.run('localStorage.setItem(\'strata.settings\', \'{"max_tokens": "150", "seed": "2"}\')')
+    browser.fill("#input", "Tell me a story about a dog.")
+    browser.click("#send")
+    browser.wait("document.querySelector('.speed')", "an answer")
+
+
+def keep_busy(server: Server, until: threading.Event) -> list[threading.Thread]:
+    """Three clients that talk to the server, with pauses."""
+
+    def talk(number: int) -> None:
+        for turn in range(1000):
+            prompt = " ".join(BEGINNINGS[(number + turn + i) % 4] for i in range(1 + 8 * (turn % 3)))
+            body = {"prompt": prompt, "max_tokens": 250, "temperature": 1, "seed": turn}
+            server.post("/v1/completions", body)
+            if until.wait(0.3 * ((number + turn) % 3)):
+                return
+
+    threads = [threading.Thread(target=talk, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
 def screenshots(folder: Path) -> None:
     need_program()
     need_browser()
     server = Server("--expert-cache", "300", "--temp", "0.7", "--name", "Strata Demo 42M MoE")
     try:
-        for name, options in (
-            ("light", {"height": 1000}),
-            ("dark", {"height": 1000, "dark": True}),
-            ("phone", {"width": 390, "height": 800}),
+        for name, width, chat_height, monitor_height, dark in (
+            ("light", 1100, 640, 1080, False),
+            ("dark", 1100, 640, 1080, True),
+            ("phone", 390, 760, 760, False),
         ):
-            browser = Browser(**options)
-            browser.open(f"http://127.0.0.1:{server.port}/")
-            browser.wait("document.title.includes('Demo')", "the model's name")
-            browser.run(
-                'localStorage.setItem(\'strata.settings\', \'{"max_tokens": "120", "seed": "2"}\')'
-            )
-            browser.fill("#input", "Tell me a story about a dog.")
-            browser.click("#send")
-            browser.wait("document.querySelector('.speed')", "an answer")
+            browser = Browser(width, chat_height, dark)
+            chat_for_a_picture(browser, server.port)
             browser.screenshot(folder / f"chat-{name}.png")
+            browser.resize(width, monitor_height)
             browser.click("#tab-monitor")
-            for seed in range(4):
-                body = {
-                    "prompt": "Once upon a time",
-                    "max_tokens": 400,
-                    "temperature": 1,
-                    "seed": seed,
-                }
-                server.post("/v1/completions", body)
-            browser.wait("document.querySelectorAll('.card').length > 8", "the cards")
-            if name != "phone":
-                browser.run("document.querySelector('#parts').parentNode.scrollIntoView(false)")
-                browser.run("document.querySelector('#heat').scrollIntoView(false)")
+            until = threading.Event()
+            clients = keep_busy(server, until)
+            time.sleep(60)
             browser.screenshot(folder / f"monitor-{name}.png")
+            until.set()
+            for client in clients:
+                client.join()
             browser.close()
     finally:
         server.stop()

@@ -14,7 +14,7 @@
 namespace strata::serve::test {
 namespace {
 
-using testing::fails_with;
+using strata::testing::fails_with;
 
 // The answer of the engine alone, without a scheduler.
 Ids alone(Engine& engine, const GenerationRequest& r) {
@@ -211,7 +211,8 @@ TEST(Scheduler, ASlotGoesOnWithTheConversationItHolds) {
   second.insert(second.end(), {1, 2, 3});
   const Full again = read_all(*scheduler.submit(request(second, 5)));
   EXPECT_EQ(again.outcome.cached_tokens, 44u) << "all but the last token, which was not computed";
-  EXPECT_EQ(again.ids, alone(model.engine(), request(second, 5)));
+  ServedModel fresh({.slots = 1}, false);
+  EXPECT_EQ(again.ids, alone(fresh.engine(), request(second, 5)));
   const Full same = read_all(*scheduler.submit(request(second, 5)));
   EXPECT_EQ(same.outcome.cached_tokens, second.size() - 1);
   EXPECT_EQ(same.ids, again.ids);
@@ -239,6 +240,18 @@ TEST(Scheduler, RequestsThatBeginAlikeComputeTheirBeginningOnce) {
   EXPECT_GE(cached, 3u * (60 - 16)) << "but for an end that is not worth waiting for";
   ServedModel fresh({.slots = 1}, false);
   for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(got[i].ids, alone(fresh.engine(), requests[i]));
+}
+
+TEST(Scheduler, AShortPromptWaitsForAChunkOfALongOneOnly) {
+  ServedModel model({.slots = 2, .chunk = 8}, false);
+  const auto long_one = model.scheduler().submit(request(random_ids(90, 1), 1));
+  const auto short_one = model.scheduler().submit(request(random_ids(3, 2), 1));
+  model.start();
+  (void)read_all(*long_one);
+  (void)read_all(*short_one);
+  ASSERT_TRUE(model.scheduler().wait_until_idle(soon()));
+  // 3 + 5 tokens, then what is left of the 90 in windows of 24.
+  EXPECT_EQ(model.scheduler().snapshot().counters.windows, 5u);
 }
 
 TEST(Scheduler, AScriptIsFollowed) {

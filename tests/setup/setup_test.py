@@ -90,6 +90,8 @@ class FakeMachine(system.Machine):
         if command[0] == "pkg-config":
             known = self.which("pkg-config") and f"pkg-config {command[2]}" in self.present
             return "" if known else None
+        if command[1] == "-c":
+            return "" if command[2].replace("import", "python") in self.present else None
         if command[-1] == "-print-libgcc-file-name":
             return "/clang/builtins" if self.which("clang++") else None
         if command[-1] == "--version":
@@ -102,7 +104,7 @@ class FakeMachine(system.Machine):
 
     def stream(self, command, environment, on_line):
         self.commands.append(command)
-        if "install" in command and "install" not in self.script:
+        if "apt-get" in command and "install" in command and "install" not in self.script:
             names = command[command.index("--no-install-recommends") + 1 :]
             known = packages.PACKAGES + packages.FUZZ_PACKAGES
             self.present |= {p.probe for p in known if p.apt in names}
@@ -477,6 +479,36 @@ class TestsTest(SetupTest):
         status, text = self.run_setup(machine, "--test")
         self.assertEqual(status, 1)
         self.assertIn("Python, tests/some: 2 passed, 2 failed", text)
+
+    def wanting_machine(self, **options):
+        (self.root / "tests" / "some" / "requirements.txt").write_text("openai\n")
+        machine = self.machine(**options)
+        machine.script["unittest"] = (0, self.PASSING)
+        return machine
+
+    def test_packages_of_tests_go_to_the_build_folder_once(self):
+        machine = self.wanting_machine()
+        home = self.root / "build" / "python" / "some"
+        home.mkdir(parents=True)  # as venv does
+        for _ in range(2):
+            self.assertEqual(self.run_setup(machine, "--test", "--yes")[0], 0)
+        self.assertEqual(len(machine.ran("pip")), 1)
+        self.assertEqual(
+            {command[0] for command in machine.ran("unittest")}, {str(home / "bin" / "python")}
+        )
+
+    def test_without_the_packages_the_tests_run_all_the_same(self):
+        for arguments, words, said in (
+            (["--test"], {}, "are skipped"),
+            (["--test", "--yes"], {"venv": (1, "")}, "tests that need them are skipped"),
+            (["--test", "--yes"], {"pip": (1, "no network")}, "tests that need them are skipped"),
+        ):
+            machine = self.wanting_machine()
+            machine.script.update(words)
+            status, text = self.run_setup(machine, *arguments)
+            self.assertEqual(status, 0, text)
+            self.assertIn(said, text)
+            self.assertEqual([c[0] for c in machine.ran("unittest")], [sys.executable])
 
     def test_no_tests_at_all_is_an_error(self):
         machine = self.machine()

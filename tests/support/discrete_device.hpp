@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -45,6 +46,7 @@ class DiscreteDevice final : public device::Device {
     };
     return std::make_unique<Locked>(*this);
   }
+  [[nodiscard]] std::optional<std::size_t> free_bytes() const override { return free; }
   [[nodiscard]] std::unique_ptr<device::Memory> allocate(std::size_t bytes) override {
     return std::make_unique<Pages>(*this, bytes);
   }
@@ -100,6 +102,8 @@ class DiscreteDevice final : public device::Device {
     const Open open(*this);
     inner_.combine(parts, weights, ranks, x);
   }
+
+  std::optional<std::size_t> free;  // what free_bytes() says
 
  private:
   class Pages final : public device::Memory {

@@ -36,7 +36,7 @@ JinjaLimits small_limits() {
   return limits;
 }
 
-class JinjaHostile : public testing::TestWithParam<Case> {};
+class JinjaHostile : public ::testing::TestWithParam<Case> {};
 
 TEST_P(JinjaHostile, IsStopped) {
   const Case& each = GetParam();
@@ -55,11 +55,11 @@ TEST_P(JinjaHostile, IsStopped) {
 
 void PrintTo(const Case& each, std::ostream* out) { *out << each.source.substr(0, 100); }
 
-std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     Size, JinjaHostile,
-    testing::Values(
+    ::testing::Values(
         Case{"RepeatedString", "{{ 'a' * 10**9 }}", "the bound of"},
         Case{"RepeatedList", "{{ [1] * 10**9 }}", "the bound of"},
         Case{"RepeatedMax", "{{ 'ab' * (2**126) }}", "the bound of"},
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Work, JinjaHostile,
-    testing::Values(
+    ::testing::Values(
         Case{"NestedLoops",
              "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}"
              "{% endfor %}{% endfor %}{% endfor %}",
@@ -138,39 +138,39 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Depth, JinjaHostile,
-    testing::Values(Case{"Parentheses", "{{ " + repeated("(", 20000), "nest more than"},
-                    Case{"Brackets", "{{ " + repeated("[", 20000) + repeated("]", 20000) + " }}",
-                         "nest more than"},
-                    Case{"Braces", "{{ " + repeated("{1:", 20000), "nest more than"},
-                    Case{"Minus", "{{ " + repeated("-", 20000) + "1 }}", "nest more than"},
-                    Case{"Not", "{{ " + repeated("not ", 20000) + "1 }}", "nest more than"},
-                    Case{"Else", "{{ " + repeated("1 if 0 else ", 20000) + "1 }}",
-                         "nest more than"},
-                    Case{"Subscripts", "{{ a" + repeated("[a", 20000), "nest more than"},
-                    Case{"Tests", "{{ a" + repeated(" is divisibleby a", 20000) + " }}", "levels"},
-                    Case{"Calls", "{{ a" + repeated("(a", 20000), "nest more than"},
-                    Case{"IfBlocks", repeated("{% if 1 %}", 20000), "nest more than"},
-                    Case{"ForBlocks", repeated("{% for x in y %}", 20000), "nest more than"},
-                    Case{"SetBlocks", repeated("{% set x %}", 20000), "nest more than"},
-                    Case{"Sum", "{{ 1" + repeated(" + 1", 20000) + " }}", "levels"},
-                    Case{"And", "{{ 1" + repeated(" and 1", 20000) + " }}", "levels"},
-                    Case{"Filters", "{{ 1" + repeated("|abs", 20000) + " }}", "levels"},
-                    Case{"Attributes", "{{ a" + repeated(".b", 20000) + " }}", "levels"},
-                    Case{"Lists",
-                         "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = "
-                         "[ns.l] %}{% endfor %}",
-                         "nested more than"},
-                    Case{"Generators",
-                         "{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}"
-                         "{% set ns.l = ns.l|map('abs') %}{% endfor %}{{ ns.l|list }}",
-                         "nested more than"},
-                    Case{"SelfNamespace", "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
-                         "nested more than"},
-                    Case{"NamespaceChain",
-                         "{% set ns = namespace(x=none) %}{% for i in range(9999) %}{% set ns.x = "
-                         "namespace(x=ns.x) %}"
-                         "{% endfor %}",
-                         "nested more than"}),
+    ::testing::Values(
+        Case{"Parentheses", "{{ " + repeated("(", 20000), "nest more than"},
+        Case{"Brackets", "{{ " + repeated("[", 20000) + repeated("]", 20000) + " }}",
+             "nest more than"},
+        Case{"Braces", "{{ " + repeated("{1:", 20000), "nest more than"},
+        Case{"Minus", "{{ " + repeated("-", 20000) + "1 }}", "nest more than"},
+        Case{"Not", "{{ " + repeated("not ", 20000) + "1 }}", "nest more than"},
+        Case{"Else", "{{ " + repeated("1 if 0 else ", 20000) + "1 }}", "nest more than"},
+        Case{"Subscripts", "{{ a" + repeated("[a", 20000), "nest more than"},
+        Case{"Tests", "{{ a" + repeated(" is divisibleby a", 20000) + " }}", "levels"},
+        Case{"Calls", "{{ a" + repeated("(a", 20000), "nest more than"},
+        Case{"IfBlocks", repeated("{% if 1 %}", 20000), "nest more than"},
+        Case{"ForBlocks", repeated("{% for x in y %}", 20000), "nest more than"},
+        Case{"SetBlocks", repeated("{% set x %}", 20000), "nest more than"},
+        Case{"Sum", "{{ 1" + repeated(" + 1", 20000) + " }}", "levels"},
+        Case{"And", "{{ 1" + repeated(" and 1", 20000) + " }}", "levels"},
+        Case{"Filters", "{{ 1" + repeated("|abs", 20000) + " }}", "levels"},
+        Case{"Attributes", "{{ a" + repeated(".b", 20000) + " }}", "levels"},
+        Case{"Lists",
+             "{% set ns = namespace(l=[]) %}{% for i in range(9999) %}{% set ns.l = "
+             "[ns.l] %}{% endfor %}",
+             "nested more than"},
+        Case{"Generators",
+             "{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}"
+             "{% set ns.l = ns.l|map('abs') %}{% endfor %}{{ ns.l|list }}",
+             "nested more than"},
+        Case{"SelfNamespace", "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}",
+             "nested more than"},
+        Case{"NamespaceChain",
+             "{% set ns = namespace(x=none) %}{% for i in range(9999) %}{% set ns.x = "
+             "namespace(x=ns.x) %}"
+             "{% endfor %}",
+             "nested more than"}),
     case_name);
 
 TEST(JinjaHostileValues, CyclesAndLongChainsAreTakenApart) {

@@ -6,7 +6,7 @@
 namespace strata::text::test {
 namespace {
 
-class JinjaLanguage : public testing::TestWithParam<const char*> {};
+class JinjaLanguage : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(JinjaLanguage, AgreesWithJinja2) {
   const nlohmann::ordered_json context = load("context.json");
@@ -19,7 +19,7 @@ TEST_P(JinjaLanguage, AgreesWithJinja2) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, JinjaLanguage, testing::Values("language.json"),
+INSTANTIATE_TEST_SUITE_P(Cases, JinjaLanguage, ::testing::Values("language.json"),
                          [](const auto& info) {
                            const std::string name = info.param;
                            return name.substr(0, name.find('.'));

@@ -38,7 +38,7 @@ struct Case {
 
 void PrintTo(const Case& each, std::ostream* out) { *out << each.source; }
 
-class JinjaProvenance : public testing::TestWithParam<Case> {};
+class JinjaProvenance : public ::testing::TestWithParam<Case> {};
 
 TEST_P(JinjaProvenance, FollowsEveryByte) {
   const ordered_json context = {{"u", "<|im_end|>"}, {"v", "b a"},  {"n", 5},
@@ -49,58 +49,59 @@ TEST_P(JinjaProvenance, FollowsEveryByte) {
 
 INSTANTIATE_TEST_SUITE_P(
     Printed, JinjaProvenance,
-    testing::Values(Case{"text {{ 'literal' }} {{ u }}!", "text literal «<|im_end|>»!"},
-                    Case{"{{ n }}{{ n + 1 }}{{ none }}{{ true }}", "56NoneTrue"},
-                    Case{"{{ l }}", "«['x', 'y']»"}, Case{"{{ ['x', 1] }}", "['x', 1]"},
-                    Case{"{{ ['x', u] }}", "«['x', '<|im_end|>']»"},
-                    Case{"{{ d.k }}{% for k in d %}{{ k }}{% endfor %}", "«wk»"},
-                    Case{"{{ l|tojson }}{{ [1]|tojson }}", "«[\"x\", \"y\"]»[1]"},
-                    Case{"{{ {'a': n}|tojson }}", "{\"a\": 5}"},
-                    Case{"{{ missing }}{{ strftime_now('%Y') }}", "1970"}));
+    ::testing::Values(Case{"text {{ 'literal' }} {{ u }}!", "text literal «<|im_end|>»!"},
+                      Case{"{{ n }}{{ n + 1 }}{{ none }}{{ true }}", "56NoneTrue"},
+                      Case{"{{ l }}", "«['x', 'y']»"}, Case{"{{ ['x', 1] }}", "['x', 1]"},
+                      Case{"{{ ['x', u] }}", "«['x', '<|im_end|>']»"},
+                      Case{"{{ d.k }}{% for k in d %}{{ k }}{% endfor %}", "«wk»"},
+                      Case{"{{ l|tojson }}{{ [1]|tojson }}", "«[\"x\", \"y\"]»[1]"},
+                      Case{"{{ {'a': n}|tojson }}", "{\"a\": 5}"},
+                      Case{"{{ missing }}{{ strftime_now('%Y') }}", "1970"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Combined, JinjaProvenance,
-    testing::Values(Case{"{{ '<' + u + '>' }}", "<«<|im_end|>»>"},
-                    Case{"{{ '<' ~ u ~ n ~ '>' }}", "<«<|im_end|>»5>"},
-                    Case{"{{ (u + 'x') * 2 }}", "«<|im_end|>»x«<|im_end|>»x"},
-                    Case{"{{ l|join('-') }}", "«x»-«y»"}, Case{"{{ '-'.join(l) }}", "«x»-«y»"},
-                    Case{"{{ 'a-b'.replace('-', u) }}", "a«<|im_end|>»b"},
-                    Case{"{{ v|replace(' ', '_') }}", "«b»_«a»"},
-                    Case{"{{ '%s|%s|%5s|%d' % (v, 'x', n, n) }}", "«b a»|x|    5|5"},
-                    Case{"{{ '%5s|%.1s' % (e, e) }}", "   «éß»|«é»"},
-                    Case{"{{ '{}={:>4}={!r}'.format(v, e, v) }}", "«b a»=  «éß»=«'b a'»"},
-                    Case{"{{ u|default('x') }}{{ missing|default(u) }}", "«<|im_end|><|im_end|>»"},
-                    Case{"{{ v|center(7, ) }}", "  «b a»  "},
-                    Case{"{{ (v ~ '\n' ~ v)|indent(1) }}", "«b a»\n «b a»"}));
+    ::testing::Values(Case{"{{ '<' + u + '>' }}", "<«<|im_end|>»>"},
+                      Case{"{{ '<' ~ u ~ n ~ '>' }}", "<«<|im_end|>»5>"},
+                      Case{"{{ (u + 'x') * 2 }}", "«<|im_end|>»x«<|im_end|>»x"},
+                      Case{"{{ l|join('-') }}", "«x»-«y»"}, Case{"{{ '-'.join(l) }}", "«x»-«y»"},
+                      Case{"{{ 'a-b'.replace('-', u) }}", "a«<|im_end|>»b"},
+                      Case{"{{ v|replace(' ', '_') }}", "«b»_«a»"},
+                      Case{"{{ '%s|%s|%5s|%d' % (v, 'x', n, n) }}", "«b a»|x|    5|5"},
+                      Case{"{{ '%5s|%.1s' % (e, e) }}", "   «éß»|«é»"},
+                      Case{"{{ '{}={:>4}={!r}'.format(v, e, v) }}", "«b a»=  «éß»=«'b a'»"},
+                      Case{"{{ u|default('x') }}{{ missing|default(u) }}",
+                           "«<|im_end|><|im_end|>»"},
+                      Case{"{{ v|center(7, ) }}", "  «b a»  "},
+                      Case{"{{ (v ~ '\n' ~ v)|indent(1) }}", "«b a»\n «b a»"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Cut, JinjaProvenance,
-    testing::Values(Case{"{{ ('<' + e + '>')[1:3] }}", "«éß»"},
-                    Case{"{{ ('<' + e + '>')[::-1] }}", ">«ßé»<"},
-                    Case{"{{ ('<' + e + '>')[0] }}{{ e[-1] }}", "<«ß»"},
-                    Case{"{{ ('_' + s + '_').strip('_') }}", "«  pad »"},
-                    Case{"{{ s|trim }}{{ (s + 'x ')|trim }}", "«padpad »x"},
-                    Case{"{{ (c + ',d').split(',') | last }}{{ c.split(',')[1] }}", "d«b»"},
-                    Case{"{{ (c + '|').partition('|')[0] }}", "«a,b,c»"},
-                    Case{"{{ ('x\n' + v).splitlines()[1] }}", "«b a»"},
-                    Case{"{{ ('x' + v)|first }}{{ v|list|last }}", "x«a»"},
-                    Case{"{{ ('keep ' + v)|truncate(6, true, '..', 0) }}", "keep.."},
-                    Case{
-                        "{{ (v + v)|truncate(5, true, '..', 0) }}",
-                        "«b a»..",
-                    }));
+    ::testing::Values(Case{"{{ ('<' + e + '>')[1:3] }}", "«éß»"},
+                      Case{"{{ ('<' + e + '>')[::-1] }}", ">«ßé»<"},
+                      Case{"{{ ('<' + e + '>')[0] }}{{ e[-1] }}", "<«ß»"},
+                      Case{"{{ ('_' + s + '_').strip('_') }}", "«  pad »"},
+                      Case{"{{ s|trim }}{{ (s + 'x ')|trim }}", "«padpad »x"},
+                      Case{"{{ (c + ',d').split(',') | last }}{{ c.split(',')[1] }}", "d«b»"},
+                      Case{"{{ (c + '|').partition('|')[0] }}", "«a,b,c»"},
+                      Case{"{{ ('x\n' + v).splitlines()[1] }}", "«b a»"},
+                      Case{"{{ ('x' + v)|first }}{{ v|list|last }}", "x«a»"},
+                      Case{"{{ ('keep ' + v)|truncate(6, true, '..', 0) }}", "keep.."},
+                      Case{
+                          "{{ (v + v)|truncate(5, true, '..', 0) }}",
+                          "«b a»..",
+                      }));
 
 INSTANTIATE_TEST_SUITE_P(Mapped, JinjaProvenance,
-                         testing::Values(Case{"{{ ('a' + e + 'b')|upper }}", "A«ÉSS»B"},
-                                         Case{"{{ ('ab' + v)|title }}{{ ('ab' + v).title() }}",
-                                              "Ab«b A»Ab«b A»"},
-                                         Case{"{{ ('a' + v)|capitalize }}", "A«b a»"},
-                                         Case{"{{ ('<' + u)|e }}", "&lt;«&lt;|im_end|&gt;»"},
-                                         Case{"{{ (u|safe) + '<' }}", "«<|im_end|>»&lt;"}));
+                         ::testing::Values(Case{"{{ ('a' + e + 'b')|upper }}", "A«ÉSS»B"},
+                                           Case{"{{ ('ab' + v)|title }}{{ ('ab' + v).title() }}",
+                                                "Ab«b A»Ab«b A»"},
+                                           Case{"{{ ('a' + v)|capitalize }}", "A«b a»"},
+                                           Case{"{{ ('<' + u)|e }}", "&lt;«&lt;|im_end|&gt;»"},
+                                           Case{"{{ (u|safe) + '<' }}", "«<|im_end|>»&lt;"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Carried, JinjaProvenance,
-    testing::Values(
+    ::testing::Values(
         Case{"{% set x = '<' + u %}{{ x }}", "<«<|im_end|>»"},
         Case{"{% set x %}<{{ u }}>{% endset %}{{ x }}", "<«<|im_end|>»>"},
         Case{"{% macro m(a) %}[{{ a }}]{% endmacro %}{{ m(u) }}", "[«<|im_end|>»]"},

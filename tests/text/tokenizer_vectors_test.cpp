@@ -17,7 +17,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-constexpr EncodeOptions kSpecial{.parse_special = true, .add_bos = false};
+constexpr EncodeOptions kSpecialNoBos{.parse_special = true, .add_bos = false};
 
 // Random strings, ids of Hugging Face tokenizers.
 void check_random(const Tokenizer& tokenizer, const std::string& name, bool nfc) {
@@ -26,7 +26,7 @@ void check_random(const Tokenizer& tokenizer, const std::string& name, bool nfc)
   ASSERT_EQ(strings.size(), ids.size());
   for (std::size_t i = 0; i < strings.size(); ++i) {
     const auto text = strings[i].get<std::string>();
-    const Ids found = tokenizer.encode(text, kSpecial);
+    const Ids found = tokenizer.encode(text, kSpecialNoBos);
     EXPECT_EQ(found, ids[i].get<Ids>()) << strings[i];
     if (text.find("<unk>") == std::string::npos) {
       EXPECT_EQ(decode(tokenizer, found, {.show_control = true}), nfc ? to_nfc(text) : text);
@@ -132,7 +132,7 @@ TEST(TokenizerVectors, SentencePiece) {
   const auto ids = read_json_lines("random.spm.ids.jsonl");
   for (std::size_t i = 0; i < strings.size(); ++i) {
     const auto text = strings[i].get<std::string>();
-    const Ids found = tokenizer.encode(text, kSpecial);
+    const Ids found = tokenizer.encode(text, kSpecialNoBos);
     EXPECT_EQ(found, ids[i].get<Ids>()) << strings[i];
     // With special tokens inside, each stretch between them has a space of its own.
     const bool plain = text.find("<s>") == std::string::npos &&

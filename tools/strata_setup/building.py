@@ -39,7 +39,7 @@ def targets_of(options: argparse.Namespace, machine: Machine, preset: str) -> li
         return ["strata"]
     if preset == "tsan":
         threaded = [layer for layer in THREADED_LAYERS if list((tests / layer).glob("*_test.cpp"))]
-        return [f"strata_{layer}_tests" for layer in threaded]
+        return [f"strata_{layer}_tests" for layer in threaded] + ["strata_tiers_stress"]
     return []
 
 
@@ -48,6 +48,7 @@ def configure(context: Context, preset: str) -> None:
     folder = context.machine.root / "build" / preset
     cuda = preset == "release" and choose_cuda(context.options, context.machine)[0]
     command = ["cmake", "--preset", preset, f"-DSTRATA_CUDA={'ON' if cuda else 'OFF'}"]
+    command.append("-DSTRATA_UNITY=ON")  # nothing is built yet, as a rule
     record = folder / "setup-options.json"
     wanted = json.dumps([str(context.machine.root), command, os.environ.get("CXX", "")])
     done = record.read_text(encoding="utf-8") if record.exists() else ""

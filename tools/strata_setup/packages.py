@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import sys
 from dataclasses import dataclass
 
 from .building import presets_of
@@ -24,7 +25,8 @@ class Package:
     apt: str
     dnf: str
     pacman: str
-    probe: str  # "program NAME", "header FILE", "pkg-config MODULE" or "clang-runtime LIBRARY"
+    # "program NAME", "header FILE", "pkg-config MODULE", "python MODULE", "clang-runtime LIBRARY"
+    probe: str
     optional: bool = False
 
 
@@ -47,6 +49,7 @@ PACKAGES = (
     Package(
         "libbenchmark-dev", "google-benchmark-devel", "benchmark", "header benchmark/benchmark.h"
     ),
+    Package("python3-venv", "python3", "python", "python ensurepip", optional=True),
 )
 FUZZ_PACKAGES = (
     Package("clang", "clang", "clang", "program clang++"),
@@ -128,6 +131,8 @@ def is_present(package: Package, includes: list[str], machine: Machine) -> bool:
         return machine.which(name) is not None
     if kind == "header":
         return any(machine.exists(os.path.join(folder, name)) for folder in includes)
+    if kind == "python":
+        return machine.output([sys.executable, "-c", f"import {name}"]) is not None
     if kind == "clang-runtime":
         builtins = machine.output(["clang++", "--rtlib=compiler-rt", "-print-libgcc-file-name"])
         return builtins is not None and machine.exists(builtins.replace("builtins", name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 
 from .building import without_aslr
 from .system import Context, SetupError
@@ -62,13 +63,45 @@ def failed_output(lines: list[str], limit: int = 60) -> list[str]:
     return kept[max(0, first - 2) :][:limit]
 
 
+def python_for(context: Context, folder: Path) -> str:
+    """The Python for a folder's tests. One that has a requirements.txt gets an environment of its
+    own under build/, where its packages can be had; its tests skip what needs the missing ones."""
+    wanted = folder / "requirements.txt"
+    if not wanted.exists():
+        return sys.executable
+    name = folder.relative_to(context.machine.root)
+    home = context.machine.root / "build" / "python" / folder.name
+    python, done = str(home / "bin" / "python"), home / "installed.txt"
+    text = wanted.read_text(encoding="utf-8")
+    if done.exists() and done.read_text(encoding="utf-8") == text:
+        return python
+    question = f"Get the Python packages of {name}/requirements.txt, into build/ only? [Y/n] "
+    answer = "yes" if context.options.yes else context.machine.ask(question)
+    if answer is None or answer.strip().lower() not in ("", "y", "yes"):
+        context.console.say(f"Tests:    those of {name} that need its requirements.txt are skipped")
+        return sys.executable
+    context.console.progress(f"Tests:    getting the packages of {name}")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip += ["--retries", "1", "--timeout", "15", "--requirement", str(wanted)]
+    for command in ([sys.executable, "-m", "venv", "--clear", str(home)], pip):
+        if context.run(command)[0] != 0:
+            context.console.say(
+                f"Tests:    no packages of {name}/requirements.txt (see {context.console.log_path}): "
+                "tests that need them are skipped"
+            )
+            return sys.executable
+    done.write_text(text, encoding="utf-8")
+    return python
+
+
 def run_unittests(context: Context) -> None:
     """The Python tests: every folder under tests/ that holds a *_test.py."""
     root = context.machine.root
     for folder in sorted({path.parent for path in (root / "tests").rglob("*_test.py")}):
         name = str(folder.relative_to(root))
         context.console.progress(f"Tests:    {name}")
-        command = [sys.executable, "-m", "unittest", "discover", "-s", name, "-p", "*_test.py"]
+        command = [python_for(context, folder), "-m", "unittest", "discover"]
+        command += ["-s", name, "-p", "*_test.py"]
         status, lines = context.run(command, {"PYTHONDONTWRITEBYTECODE": "1"})
         text = "\n".join(lines)
         ran = re.search(r"^Ran (\d+) tests?", text, re.M)

@@ -64,6 +64,11 @@ class ExpertTiers {
   [[nodiscard]] const TierCounts& counts(int layer) const noexcept {
     return counts_[static_cast<std::size_t>(layer)];
   }
+  // [experts] how many rows of the layer chose each expert since the start.
+  [[nodiscard]] std::span<const std::uint64_t> uses(int layer) const noexcept {
+    const std::size_t experts = uses_.size() / counts_.size();
+    return std::span(uses_).subspan(static_cast<std::size_t>(layer) * experts, experts);
+  }
   [[nodiscard]] int layers() const noexcept { return static_cast<int>(counts_.size()); }
   [[nodiscard]] TierCounts total() const noexcept;
 
@@ -85,7 +90,8 @@ class ExpertTiers {
   const ExpertStore& store_;
   device::Device& pool_;
   ExpertDispatch dispatch_;
-  std::vector<TierCounts> counts_;  // by layer
+  std::vector<TierCounts> counts_;   // by layer
+  std::vector<std::uint64_t> uses_;  // [layers][experts]
   device::Device* home_ = nullptr;
   std::unique_ptr<device::Memory> host_x_, host_parts_;  // where there is a home
   std::vector<std::int32_t> rows_;                       // scratch

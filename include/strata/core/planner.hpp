@@ -46,6 +46,7 @@ struct PlanInput {
   std::vector<std::uint64_t> slot_bytes;  // of one expert, by layer
   int experts = 0;                        // of a layer
   bool experts_on_disk = false;           // in a file that is paged, so that RAM need not hold them
+  std::uint64_t policy_bytes = 0;         // the cache policy's tables, where they are large
   CacheRequest cache;
 };
 
@@ -62,6 +63,9 @@ struct Plan {
   std::uint64_t accelerator_needed = 0;
   std::uint64_t ram_needed = 0;
   std::uint64_t cache_bytes = 0;  // the arena's budget
+  // What comes after the cache, and the reserve: to be left on the accelerator when the arena is
+  // allocated. Weights and activations are in place by then.
+  std::uint64_t after_cache_bytes = 0;
   std::uint64_t cache_slots = 0;  // about: layers differ in size
   double resident_share = 0;      // cache bytes over all expert bytes
   std::vector<std::string>
@@ -69,6 +73,10 @@ struct Plan {
 };
 
 [[nodiscard]] Plan make_plan(const PlanInput& input);
+// Obeys what an accelerator has left when weights and activations are in place: `free` bytes. A
+// cache that was sized by `auto` becomes smaller if it must; Error(kResource) for another that no
+// longer fits. Whether it became smaller.
+bool refit_cache(Plan& plan, const CacheRequest& request, std::uint64_t free);
 // The plan as text for people: a table, then FITS, or DOES NOT FIT with what is needed, what there
 // is, and the advice.
 [[nodiscard]] std::string format_plan(const PlanInput& input, const Plan& plan);

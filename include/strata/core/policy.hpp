@@ -3,7 +3,8 @@
 // owns the slots turns scores into admissions (the adaptive pass of policy_pass.hpp, or at once at
 // every miss in the simulator's instant mode).
 //
-// A policy never sees what is resident, so that hit rates cannot feed back into it.
+// A policy knows how many slots there are but never sees what is resident, so that hit rates cannot
+// feed back into it.
 // Not thread-safe: observed and asked by one thread, between windows.
 #pragma once
 
@@ -27,7 +28,8 @@ enum class PolicyKind {
   kLru,      // least recently used leaves
   kLfu,      // least frequently used leaves, uses fading with one half-life
   kLfru,     // least frequent by recent leaves: decayed uses / age of the last use
-  kDefault,  // expected uses from several half-lives together: no parameter to tune
+  kMixture,  // expected uses from several half-lives together, by fixed weights
+  kDefault,  // the same, with weights that are learned for the text and the cache's size
   kPairs,    // the default, and which experts follow those chosen last
   kOptimum,  // Belady's: what is used again latest leaves or is not let in; needs the future
 };
@@ -41,7 +43,7 @@ enum class Admission {
 };
 
 // An estimate of uses per token from several half-lives together: those in tokens, and their
-// weights, which add up to 1. The default was found as docs/cache-policies.md tells.
+// weights. The default was found as docs/cache-policies.md tells.
 struct Mixture {
   std::vector<float> half_lives = {6, 24, 96, 768};
   std::vector<float> weights = {0.20F, 0.40F, 0.30F, 0.10F};
@@ -51,14 +53,13 @@ struct Mixture {
 struct PairOptions {
   float weight = 0.5F;  // of what the last choice adds to an expert's rate, uses per token
   float prior = 16;     // uses of an expert before its followers count for half
-  Mixture mixture = {{6, 24, 96, 768}, {0.20F, 0.20F, 0.45F, 0.15F}};
 };
 
 struct PolicyOptions {
   PolicyKind kind = PolicyKind::kDefault;
   float half_life = 32;    // tokens; kLfu and kLfru
   float weight_power = 0;  // kLfu: a use counts (router weight / event's mean) to this power
-  Mixture mixture = {};    // kDefault
+  Mixture mixture = {};    // kMixture; kDefault and kPairs, which begin with its weights
   PairOptions pairs = {};  // kPairs
 };
 
@@ -85,18 +86,20 @@ class Policy {
 // The score of an expert that was never used nor ranked by a profile.
 inline constexpr float kNeverUsed = -1e30F;
 
-// `profile`, where given, is the prior: kStatic ranks by it, the others start from it.
+// `profile`, where given, is the prior: kStatic ranks by it, the others start from it. `slots`:
+// [layers] how many experts of each layer can be resident; without it no weights are learned.
 // kOptimum is made by make_optimum.
 [[nodiscard]] std::unique_ptr<Policy> make_policy(const PolicyOptions& options,
                                                   ExpertGeometry geometry,
-                                                  const Profile* profile = nullptr);
+                                                  const Profile* profile = nullptr,
+                                                  std::span<const std::int32_t> slots = {});
 
 // The offline optimum for exactly this trace, which must outlive it and be observed from its start.
 // A token's experts of a layer are requested together (event-atomic): none of them can make room
 // for another, and those that are not worth a slot bypass it.
 [[nodiscard]] std::unique_ptr<Policy> make_optimum(const Trace& trace, ExpertGeometry geometry);
 
-// "none", "fill", "static", "lru", "lfu", "lfru", "default", "pairs", "optimum".
+// "none", "fill", "static", "lru", "lfu", "lfru", "mixture", "default", "pairs", "optimum".
 [[nodiscard]] std::string_view policy_name(PolicyKind kind) noexcept;
 [[nodiscard]] std::optional<PolicyKind> policy_of(std::string_view name) noexcept;
 

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct Profile {
   ExpertGeometry geometry;
   std::uint32_t slots = 0;           // informational: the cache it was made for, 0 for any
   std::vector<RankedExpert> ranked;  // hottest first, no pair twice
+  std::string sha256 = {};           // of the file it was read from; empty for one that was made
 };
 
 // `name` is what errors call the bytes. Error(kInput) with the reason for anything but a whole,

@@ -19,6 +19,12 @@ class Successors {
   // `prior`: an expert's row counts like this many uses that were followed by nothing special.
   Successors(ExpertGeometry geometry, float prior);
 
+  // What one takes of RAM, but for what grows with the layers and experts alone.
+  [[nodiscard]] static std::uint64_t table_bytes(ExpertGeometry geometry) noexcept {
+    return std::uint64_t{geometry.pairs()} * static_cast<std::uint64_t>(geometry.experts) *
+           sizeof(float);
+  }
+
   // Token path, one event a token and layer: no lock; allocates at a layer's first event only.
   void observe(std::int32_t layer, std::span<const std::int32_t> experts) noexcept;
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -170,6 +171,9 @@ class Device {
   }
   virtual void clear_marks() { marks_.clear(); }
 
+  // Bytes that could still be allocated, but for what other processes take meanwhile; nullopt where
+  // only trying tells.
+  [[nodiscard]] virtual std::optional<std::size_t> free_bytes() const { return std::nullopt; }
   // Zeroed.
   [[nodiscard]] virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
   // Takes packed weights from host memory to where the device computes with them.

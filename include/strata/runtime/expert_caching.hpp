@@ -30,9 +30,9 @@ class ExpertCaching {
   // Finishes a save that is under way; does not begin one.
   ~ExpertCaching();
 
-  // Makes the arena as `plan` says, fills it from the profile, and has `forward` use it. `room`:
-  // bytes that the accelerator can spare by now; an `auto` cache takes no more.
-  void attach(const Model& model, Forward& forward, const core::Plan& plan, std::uint64_t room,
+  // Makes the arena as `plan` says, or as large as the accelerator has memory left for; fills it
+  // from the profile, and has `forward` use it. Error as core::refit_cache and Device::allocate.
+  void attach(const Model& model, Forward& forward, const core::Plan& plan,
               const core::Progress& progress);
   // After each window of `forward`.
   void after_window(const core::WindowRouting& routing);
@@ -42,11 +42,11 @@ class ExpertCaching {
   [[nodiscard]] const core::ExpertCache& cache() const noexcept { return *cache_; }
   [[nodiscard]] const core::CacheControl& control() const noexcept { return *control_; }
   [[nodiscard]] const core::Plan& plan() const noexcept { return plan_; }
+  // What the arena was to have before the model was loaded; plan() has what it got.
+  [[nodiscard]] std::uint64_t planned_bytes() const noexcept { return planned_bytes_; }
   [[nodiscard]] const CacheOptions& options() const noexcept { return options_; }
   [[nodiscard]] const std::optional<core::Profile>& profile() const noexcept { return profile_; }
   [[nodiscard]] std::string accelerator() const;
-  // How much smaller than planned the cache had to become, since memory was short when it was made.
-  [[nodiscard]] std::uint64_t missing_bytes() const noexcept { return missing_bytes_; }
   // Against the offline optimum, over the first kRecordedTokens tokens.
   [[nodiscard]] core::OptimumRecord::Result compare_with_optimum() const {
     return record_.compare(*cache_);
@@ -59,7 +59,7 @@ class ExpertCaching {
  private:
   [[nodiscard]] std::vector<int> choose_quotas(const core::ExpertStore& store) const;
   void save_when_due();
-  void make_cache(const core::ExpertStore& store, std::uint64_t room);
+  void make_cache(const core::ExpertStore& store);
 
   CacheOptions options_;
   core::ExpertGeometry geometry_;
@@ -75,7 +75,7 @@ class ExpertCaching {
   core::CopyEngine copies_;
   core::OptimumRecord record_;
   core::Plan plan_;
-  std::uint64_t missing_bytes_ = 0;
+  std::uint64_t planned_bytes_ = 0;
   Forward* forward_ = nullptr;
   std::unique_ptr<core::ExpertCache> cache_;
   std::unique_ptr<core::CacheControl> control_;

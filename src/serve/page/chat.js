@@ -5,6 +5,8 @@ import { chats, headers, newChat, removeChat, requestFields, saveChat, settings 
 
 const $ = (id) => document.getElementById(id);
 const REDRAW_MS = 60;
+const BEGINNINGS = ["Tell me a story about a dog.", "Write a list of five fruits.",
+  "Explain how rain is made."];
 
 let chat = newChat();
 let model = null;
@@ -12,6 +14,7 @@ let running = null; // the AbortController of the answer under way
 
 export function setModel(found) {
   model = found;
+  if (chat.messages.length === 0) drawMessages();
 }
 
 function button(label, title, action) {
@@ -54,7 +57,29 @@ function openChat(other) {
 
 function drawMessages() {
   $("messages").replaceChildren(...chat.messages.map(drawMessage));
+  if (chat.messages.length === 0) $("messages").append(welcome());
   scrollDown(true);
+}
+
+function welcome() {
+  const box = document.createElement("div");
+  box.id = "welcome";
+  const picture = new Image(44, 44);
+  picture.src = "/icon.svg";
+  picture.alt = "";
+  const head = document.createElement("h2");
+  head.textContent = model?.id ?? "Strata";
+  const line = document.createElement("p");
+  line.textContent = "What you write is computed on this server and kept in this browser.";
+  const buttons = document.createElement("div");
+  for (const text of BEGINNINGS) {
+    buttons.append(button(text, "Ask this", () => {
+      if (!running) ask([{ role: "user", content: text }]);
+    }));
+  }
+  for (const b of buttons.children) b.className = "";
+  box.append(picture, head, line, buttons);
+  return box;
 }
 
 function drawMessage(message, index) {

@@ -1,14 +1,37 @@
 // The monitor: what /v1/status tells, and what has changed since it was asked last.
 
+import { color, curveIndex, drawCurve, drawHeat, heatLayout } from "/plots.js";
 import { headers } from "/store.js";
 
 const $ = (id) => document.getElementById(id);
 const EVERY_MS = 1000;
-const KEPT = 180; // points of the curve
+const KEPT = 120; // points of a curve
+const COOLING = 0.93; // of an expert's heat in a second
+
+// The curves: value(now, last, seconds), null while nothing is known.
+const CURVES = [
+  { id: "answers", label: "Answers", unit: "tokens/s", ink: "answer",
+    value: (now, last, seconds) => answered(now, last) / seconds },
+  { id: "prompts", label: "Prompts", unit: "tokens/s", ink: "prompt",
+    value: (now, last, seconds) =>
+      Math.max(0, now.windows.tokens - last.windows.tokens - answered(now, last)) / seconds },
+  { id: "hits", label: "Experts found in the cache", unit: "%", ink: "cache", top: 100,
+    value: (now, last) => {
+      const rate = hitRate(now.experts, last.experts);
+      return rate === null ? null : 100 * rate;
+    } },
+];
 
 let timer = null;
 let before = null;
-const speeds = []; // {answer, prompt}: tokens a second
+let heat = []; // [layers][experts]: uses, those of the last seconds counting most
+
+function element(name, className, ...children) {
+  const e = document.createElement(name);
+  e.className = className;
+  e.append(...children);
+  return e;
+}
 
 function bytes(n) {
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -24,6 +47,10 @@ function percent(part, whole) {
   return whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "–";
 }
 
+function amount(n) {
+  return n.toLocaleString("en", { maximumFractionDigits: n < 100 ? 1 : 0 });
+}
+
 function duration(seconds) {
   const s = Math.floor(seconds);
   const parts = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
@@ -32,46 +59,80 @@ function duration(seconds) {
   return parts[2] ? `${parts[2]} min` : `${s} s`;
 }
 
-function drawCards(now, speed) {
-  const ended = Object.values(now.requests.ended).reduce((a, b) => a + b, 0);
+// Tokens of answers between two looks; those under way are in the slots.
+function answered(now, last) {
+  const sum = (s) => s.tokens.generated + s.slots.reduce((n, slot) => n + slot.n_decoded, 0);
+  return Math.max(0, sum(now) - sum(last));
+}
+
+function hitRate(now, last) {
+  const hits = now.hits - (last?.hits ?? 0);
+  const all = hits + now.misses - (last?.misses ?? 0);
+  return all > 0 ? hits / all : null;
+}
+
+function makePlots() {
+  $("plots").replaceChildren(...CURVES.map((curve) => {
+    curve.values = [];
+    curve.number = element("b", "");
+    curve.canvas = document.createElement("canvas");
+    curve.canvas.id = `plot-${curve.id}`;
+    curve.canvas.setAttribute("role", "img");
+    curve.canvas.setAttribute("aria-label", `${curve.label}, ${curve.unit}, over the last minutes`);
+    const show = (hover) => {
+      curve.hover = hover;
+      drawPlot(curve);
+    };
+    curve.canvas.addEventListener("mousemove", (event) =>
+      show(curveIndex(curve.canvas, event.offsetX, curve.values.length, KEPT)));
+    curve.canvas.addEventListener("mouseleave", () => show(-1));
+    return element("section", "panel plot", element("h2", "", curve.label),
+      element("p", "number", curve.number, element("span", "", curve.unit)), curve.canvas);
+  }));
+}
+
+function drawPlot(curve) {
+  const { values, hover = -1 } = curve;
+  const shown = values[hover < 0 ? values.length - 1 : hover] ?? null;
+  curve.number.textContent = shown === null ? "–" : amount(shown);
+  drawCurve(curve.canvas, values,
+    { room: KEPT, top: curve.top, ink: color(curve.ink), everyMs: EVERY_MS, hover });
+}
+
+function drawCards(now) {
+  const { ended } = now.requests;
+  const all = Object.values(ended).reduce((a, b) => a + b, 0);
   const busy = now.slots.filter((slot) => slot.is_processing).length;
   const e = now.experts;
+  const perWindow = now.windows.count > 0 ? now.windows.slots / now.windows.count : 0;
   const cards = [
-    [speed.answer.toFixed(1), "answer tokens/s"],
-    [speed.prompt.toFixed(1), "prompt tokens/s"],
-    [`${busy} / ${now.slots.length}`, "slots busy"],
-    [now.requests.waiting, "requests waiting"],
-    [ended, "requests ended"],
-    [now.requests.refused, "requests refused"],
-    [percent(now.tokens.cached, now.tokens.cached + now.tokens.prompt), "of prompts reused"],
-    [percent(e.hits, e.hits + e.misses), "expert hits"],
-    [e.caching ? bytes(e.bytes) : "off", "expert cache"],
-    [e.caching ? percent(e.swaps_useful, e.swaps) : "–", `of ${e.swaps} swaps useful`],
-    [bytes(now.memory.expert_bytes + now.memory.dense_bytes), "weights"],
-    [bytes(now.memory.available_bytes), "memory free"],
-    [now.connections, "connections"],
-    [duration(now.uptime_seconds), "up"],
+    ["Slots busy", `${busy} / ${now.slots.length}`, `${perWindow.toFixed(1)} a window`],
+    ["Waiting", now.requests.waiting, `of ${now.requests.queue}; ${now.requests.refused} refused`],
+    ["Requests ended", amount(all), `${ended.cancelled} hung up, ${ended.error} failed`],
+    ["Prompts reused", percent(now.tokens.cached, now.tokens.cached + now.tokens.prompt),
+      `${amount(now.tokens.cached)} tokens`],
+    ["Expert hits", percent(e.hits, e.hits + e.misses), "since the start"],
+    ["Useful swaps", e.caching ? percent(e.swaps_useful, e.swaps) : "–",
+      `of ${amount(e.swaps)}`],
   ];
-  $("cards").replaceChildren(...cards.map(([value, label]) => {
-    const card = document.createElement("div");
-    card.className = "card";
-    const b = document.createElement("b");
-    b.textContent = value;
-    const span = document.createElement("span");
-    span.textContent = label;
-    card.append(b, span);
-    return card;
-  }));
+  $("cards").replaceChildren(...cards.map(([label, value, note]) =>
+    element("div", "card", element("h2", "", label), element("b", "", String(value)),
+      element("span", "", note))));
+}
+
+function bar(share, ink) {
+  const filled = document.createElement("i");
+  filled.style.width = `${(100 * Math.min(1, share)).toFixed(1)}%`;
+  filled.style.background = `var(--${ink})`;
+  return element("div", "bar", filled);
 }
 
 function fillTable(table, heads, rows) {
   const row = (values, kind) => {
     const tr = document.createElement("tr");
     for (const value of values) {
-      const cell = document.createElement(kind);
-      cell.textContent = value;
-      if (typeof value === "number" || /^[\d.]/.test(value)) cell.className = "number";
-      tr.append(cell);
+      const number = typeof value === "number" || /^[\d.–]/.test(value);
+      tr.append(element(kind, number ? "number" : "", typeof value === "number" ? String(value) : value));
     }
     return tr;
   };
@@ -79,95 +140,97 @@ function fillTable(table, heads, rows) {
 }
 
 function drawTables(now, last) {
-  fillTable($("slots"), ["slot", "state", "tokens held", "prompt", "answer"],
-    now.slots.map((s) => [String(s.id), s.phase, s.n_tokens, s.n_prompt_tokens, s.n_decoded]));
+  const { context } = now.model;
+  fillTable($("slots"), ["Slot", "", "Context", "Held", "Answer"], now.slots.map((s) => {
+    const state = element("span", `state ${s.phase}`, s.phase);
+    return [s.id, state, bar(s.n_tokens / context, s.is_processing ? "answer" : "idle"), s.n_tokens,
+      s.n_decoded];
+  }));
+  // While nothing is computed, the sums since the start.
+  const since = last && now.windows.count > last.windows.count ? last : null;
   const parts = Object.entries(now.windows.parts).map(([name, part]) => {
-    const seconds = part.seconds - (last?.windows.parts[name].seconds ?? 0);
-    const read = part.bytes - (last?.windows.parts[name].bytes ?? 0);
+    const seconds = part.seconds - (since?.windows.parts[name].seconds ?? 0);
+    const read = part.bytes - (since?.windows.parts[name].bytes ?? 0);
     return [name, seconds, read];
   });
   const all = parts.reduce((sum, part) => sum + part[1], 0);
-  fillTable($("parts"), ["part", "share", "GB/s"], parts.map(([name, seconds, read]) =>
-    [name, percent(seconds, all), seconds > 0 && read > 0 ? (read / seconds / 1e9).toFixed(1) : "–"]));
+  fillTable($("parts"), ["Part", "", "Share", "GB/s"], parts.map(([name, seconds, read]) =>
+    [name, bar(all > 0 ? seconds / all : 0, "answer"), percent(seconds, all),
+      seconds > 0 && read > 0 ? (read / seconds / 1e9).toFixed(1) : "–"]));
 }
 
-function context(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const c = canvas.getContext("2d");
-  c.scale(ratio, ratio);
-  return c;
-}
-
-function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
-
-function drawSpeeds() {
-  const canvas = $("speed");
-  const { clientWidth: width, clientHeight: height } = canvas;
-  const c = context(canvas, width, height);
-  const most = Math.max(1, ...speeds.map((s) => Math.max(s.answer, s.prompt)));
-  c.fillStyle = color("quiet");
-  c.font = "12px system-ui, sans-serif";
-  c.fillText(most.toFixed(0), 2, 12);
-  for (const kind of ["prompt", "answer"]) {
-    c.strokeStyle = color(kind);
-    c.lineWidth = 2;
-    c.beginPath();
-    speeds.forEach((s, i) => {
-      const x = width - ((speeds.length - 1 - i) * width) / (KEPT - 1);
-      const y = height - 2 - (s[kind] / most) * (height - 18);
-      if (i === 0) c.moveTo(x, y);
-      else c.lineTo(x, y);
-    });
-    c.stroke();
-  }
+function drawMemory(now) {
+  const m = now.memory;
+  const where = m.on_gpu ? " (GPU)" : "";
+  const parts = [
+    ["experts", m.expert_bytes, "ram"],
+    [`expert cache${where}`, now.experts.bytes, "cache"],
+    [`other weights${where}`, m.dense_bytes, "answer"],
+    [`keys and values${where}`, m.kv_bytes_per_position * now.model.context * now.slots.length,
+      "prompt"],
+  ].filter(([, n]) => n > 0);
+  const all = parts.reduce((sum, [, n]) => sum + n, 0);
+  $("memory-bar").replaceChildren(...parts.map(([, n, ink]) => {
+    const part = document.createElement("i");
+    part.style.width = `${(100 * n) / all}%`;
+    part.style.background = `var(--${ink})`;
+    return part;
+  }));
+  const items = parts.map(([name, n, ink]) => {
+    const key = element("i", "key");
+    key.style.background = `var(--${ink})`;
+    return element("li", "", key, `${name} `, element("b", "", bytes(n)));
+  });
+  items.push(element("li", "", "free RAM ", element("b", "", bytes(m.available_bytes))));
+  $("memory").replaceChildren(...items);
 }
 
 function isResident(bits, expert) {
   return ((parseInt(bits[expert >> 2] ?? "0", 16) >> (3 - (expert & 3))) & 1) === 1;
 }
 
-// A row a layer: its hit rate since the last look as a bar, then a cell an expert.
-function drawHeat(now, last) {
+function drawExperts(now, last) {
   const { layers, experts, caching } = now.experts;
-  $("experts-note").textContent = caching
-    ? "A row is a layer: a bar of the hit rate of the last second, then its experts; those in the cache are filled."
-    : "There is no expert cache: every expert is computed from RAM. --expert-cache makes one.";
-  const bar = 60;
-  const cell = experts > 300 ? 2 : experts > 120 ? 4 : 8;
-  const rowHeight = Math.max(cell, 4);
-  const canvas = $("heat");
-  const width = bar + 8 + experts * cell;
-  const height = layers.length * rowHeight;
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const c = context(canvas, width, height);
-  layers.forEach((layer, l) => {
-    const y = l * rowHeight;
-    const hits = layer.hits - (last?.experts.layers[l]?.hits ?? 0);
-    const misses = layer.misses - (last?.experts.layers[l]?.misses ?? 0);
-    c.fillStyle = color("cold");
-    c.fillRect(0, y, bar, rowHeight - 1);
-    c.fillStyle = color("answer");
-    if (hits + misses > 0) c.fillRect(0, y, (bar * hits) / (hits + misses), rowHeight - 1);
-    for (let e = 0; e < experts; ++e) {
-      c.fillStyle = color(isResident(layer.resident, e) ? "answer" : "cold");
-      c.fillRect(bar + 8 + e * cell, y, cell - 1, rowHeight - 1);
-    }
+  $("experts-note").replaceChildren(
+    element("i", "key ram"), "in RAM",
+    ...(caching ? [element("i", "key cache"), "in the cache"] : []),
+    element("span", "aside", "The stronger a cell, the more the last tokens used its expert" +
+      (caching ? "; the bar is the layer's hit rate of the last second."
+        : ". There is no expert cache here: --expert-cache makes one.")));
+  const rows = layers.map((layer, l) => {
+    const old = last?.experts.layers[l];
+    heat[l] = layer.uses.map((n, e) => (heat[l]?.[e] ?? 0) * COOLING + n - (old?.uses[e] ?? 0));
+    const mean = heat[l].reduce((a, b) => a + b, 0) / experts;
+    return {
+      relative: heat[l].map((h) => (mean > 0 ? h / mean : 0)),
+      resident: heat[l].map((_, e) => isResident(layer.resident, e)),
+      rate: caching ? hitRate(layer, old) ?? hitRate(layer) : null,
+    };
   });
+  for (const row of rows) row.heat = row.relative.map((h) => Math.min(1, Math.sqrt(h / 5)));
+  const canvas = $("heat");
+  const layout = heatLayout(layers.length, experts, canvas.parentNode.clientWidth);
+  drawHeat(canvas, rows, layout);
   canvas.onmousemove = (event) => {
-    const l = Math.floor(event.offsetY / rowHeight);
-    const e = Math.floor((event.offsetX - bar - 8) / cell);
+    const l = Math.floor(event.offsetY / layout.row);
+    const e = Math.floor((event.offsetX - layout.label) / layout.cell);
     const layer = layers[l];
     if (!layer) return;
-    const rate = percent(layer.hits, layer.hits + layer.misses);
-    $("heat-hint").textContent = `layer ${l}: ${rate} hits since the start, ${layer.slots} slots` +
-      (e >= 0 && e < experts
-        ? `; expert ${e} is ${isResident(layer.resident, e) ? "in the cache" : "in RAM"}` : "");
+    $("heat-hint").textContent =
+      `layer ${l}: ${percent(layer.hits, layer.hits + layer.misses)} hits since the start, ` +
+      `${layer.slots} slots` + (e >= 0 && e < experts
+        ? `; expert ${e} is in ${rows[l].resident[e] ? "the cache" : "RAM"}, ` +
+          `${layer.uses[e].toLocaleString("en")} uses, of late ${rows[l].relative[e].toFixed(1)} ` +
+          "times the layer's mean" : "");
   };
+}
+
+function drawAbout(now) {
+  const { architecture, layers, experts, experts_used: used, context, device } = now.model;
+  $("about").textContent =
+    `${architecture}: ${layers} layers, ${used} of ${experts} experts a token, context ${context}. ` +
+    `${device}. Strata ${now.version}, up ${duration(now.uptime_seconds)}, ` +
+    `${now.connections} connections${now.draining ? ", going down" : ""}.`;
 }
 
 async function look() {
@@ -178,18 +241,20 @@ async function look() {
     now.at = performance.now();
     $("monitor-error").hidden = true;
     const last = before && now.uptime_seconds > before.uptime_seconds ? before : null;
-    const seconds = last ? (now.at - last.at) / 1000 : Infinity;
-    const tokens = (s) => s.windows.tokens;
-    const answers = (s) => s.tokens.generated + s.slots.reduce((sum, x) => sum + x.n_decoded, 0);
-    const answer = last ? Math.max(0, answers(now) - answers(last)) : 0;
-    const prompt = last ? Math.max(0, tokens(now) - tokens(last) - answer) : 0;
-    const speed = { answer: answer / seconds, prompt: prompt / seconds };
-    speeds.push(speed);
-    if (speeds.length > KEPT) speeds.shift();
-    drawCards(now, speed);
+    const seconds = last ? (now.at - last.at) / 1000 : 0;
+    // Seconds in which nobody looked, such as while the chat was shown.
+    const missed = Math.min(KEPT, Math.max(0, Math.round((1000 * seconds) / EVERY_MS) - 1));
+    for (const curve of CURVES) {
+      curve.values.push(...Array(missed).fill(null), last ? curve.value(now, last, seconds) : null);
+      curve.values.splice(0, Math.max(0, curve.values.length - KEPT));
+      drawPlot(curve);
+    }
+    if (!last) heat = [];
+    drawCards(now);
+    drawExperts(now, last);
     drawTables(now, last);
-    drawSpeeds();
-    drawHeat(now, last);
+    drawMemory(now);
+    drawAbout(now);
     before = now;
   } catch (error) {
     $("monitor-error").textContent = error.message;
@@ -199,7 +264,7 @@ async function look() {
 
 export function showMonitor() {
   if (timer !== null) return;
-  before = null;
+  if (!CURVES[0].values) makePlots();
   look();
   timer = setInterval(look, EVERY_MS);
 }
