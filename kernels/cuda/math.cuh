@@ -102,6 +102,19 @@ STRATA_DEVICE float sum_segments(const float* s, int stride) {
   return add_rn(a, b);
 }
 
+// The value whose bytes those of another value are.
+template <class To, class From>
+STRATA_DEVICE To bytes_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+#ifdef __HIP__
+  __builtin_memcpy(&to, &from, sizeof to);  // std::memcpy is the host's there
+#else
+  std::memcpy(&to, &from, sizeof to);
+#endif
+  return to;
+}
+
 struct alignas(16) Int4 {
   std::int32_t v[4];
 };
