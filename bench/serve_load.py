@@ -207,7 +207,8 @@ def soak(client: Client, minutes: float, pid: int) -> dict:
     print_rss(pid, rss)
     print(f"64 at once for {minutes:g} minutes: {counts}")
     requests = status["requests"]
-    print(f"slots not idle: {len(stuck)}, waiting: {requests['waiting']}, ended: {requests['ended']}")
+    print(f"slots not idle: {len(stuck)}, waiting: {requests['waiting']}")
+    print(f"ended: {requests['ended']}")
     # All connections have been open once by the first look.
     grown = rss[-1] / rss[1] - 1
     print(f"RSS from the first minute with 64 connections to the end: {100 * grown:+.2f} %")

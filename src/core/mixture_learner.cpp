@@ -40,7 +40,7 @@ MixtureLearner::MixtureLearner(ExpertGeometry geometry, std::span<const float> s
   assert(geometry.experts > 0 && start.size() <= Heat::kMaxScales);
   assert(slots.size() == static_cast<std::size_t>(geometry.layers));
   const int layers = std::clamp(kExpertsAToken / geometry.experts, 1, geometry.layers);
-  samples_.resize(static_cast<std::size_t>(kLag * layers));
+  samples_.resize(std::size_t{kLag} * static_cast<std::size_t>(layers));
   for (Sample& sample : samples_) {
     sample.terms.resize((start.size() + 1) * scratch_.size());
     sample.weighted.resize(sample.terms.size());

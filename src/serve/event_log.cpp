@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -21,6 +22,11 @@ std::string now() {
 
 std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// Neither ends the line or the value nor hides what it is: clients choose these bytes.
+bool is_plain(const std::string& text) {
+  return std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '"'; });
 }
 
 }  // namespace
@@ -46,8 +52,7 @@ void EventLog::write(spdlog::level::level_enum level, std::string_view event,
   }
   std::string line = fmt::format("{} {:<7} {}", now(), level_name, event);
   for (const auto& [key, value] : fields.items()) {
-    const bool plain = value.is_string() && value.get_ref<const std::string&>().find_first_of(
-                                                " \"\n\r\t") == std::string::npos;
+    const bool plain = value.is_string() && is_plain(value.get_ref<const std::string&>());
     line += fmt::format(" {}={}", key, plain ? value.get<std::string>() : dump(value));
   }
   logger_.log(level, "{}", line);

@@ -57,6 +57,8 @@ Json parse_body(std::string_view body) {
     });
   } catch (const Json::parse_error& error) {
     throw ApiError(400, fmt::format("the body is not JSON: wrong at byte {}", error.byte));
+  } catch (const Json::out_of_range&) {
+    throw ApiError(400, "the JSON has a number that is too large");
   }
   if (!json.is_object()) throw ApiError(400, "the body must be a JSON object");
   return json;

@@ -118,11 +118,11 @@ class TaggedParser final : public OutputParser {
   bool tell(Deltas& out) {
     // The order matters for none of them: they begin differently.
     std::vector<std::string_view> markers;
-    if (may_think_) markers.push_back("<think>");
+    if (may_think_) markers.emplace_back("<think>");
     if (!tools_.is_null()) {
-      markers.push_back("<tool_call>");
-      markers.push_back("<function=");
-      markers.push_back("</tool_call>");  // after a <function=> that had no <tool_call>
+      markers.emplace_back("<tool_call>");
+      markers.emplace_back("<function=");
+      markers.emplace_back("</tool_call>");  // after a <function=> that had no <tool_call>
     }
     std::string before;
     const std::optional<std::size_t> found = scanner_.next(markers, before);

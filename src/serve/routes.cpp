@@ -197,9 +197,8 @@ HttpReply Routes::completion(const HttpRequest& request) const {
                           task.chat.top_logprobs >= 0 ? &ready->model.tokenizer() : nullptr};
   std::unique_ptr<AnswerWriter> writer = make_openai_completion_writer(frame, task);
   std::vector<GenerationRequest> requests;
-  for (std::vector<std::int32_t>& prompt : task.prompts) {
-    for (GenerationRequest& one :
-         ready->model.plan_completion(task.chat, std::move(prompt), request.client)) {
+  for (const std::vector<std::int32_t>& prompt : task.prompts) {
+    for (GenerationRequest& one : ready->model.plan_completion(task.chat, prompt, request.client)) {
       requests.push_back(std::move(one));
     }
   }

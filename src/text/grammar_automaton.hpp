@@ -62,7 +62,7 @@ class Nfa {
   void empty(State from, State to);
   void bytes(State from, std::uint8_t first, std::uint8_t last, State to);
   void call(State from, RuleId rule, State to);
-  [[nodiscard]] State literal(State from, std::string_view bytes);
+  [[nodiscard]] State literal(State from, std::string_view text);
   // Whatever `dfa` accepts.
   void embed(State from, const Dfa& dfa, State to);
 

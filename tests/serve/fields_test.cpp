@@ -34,6 +34,7 @@ TEST(ParseBody, TakesObjectsOnly) {
 }
 
 TEST(ParseBody, IsBounded) {
+  expect_refused([&] { (void)parse_body("{\"a\": 1e999}"); }, {"number", "too large"});
   const auto nested = [](std::size_t depth) {
     return "{\"a\": " + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
   };

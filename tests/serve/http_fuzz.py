@@ -35,7 +35,7 @@ PATHS = (
     "/health",
 )
 NASTY = (
-    None, True, -1, 0, 1e308, -0.0, 2**63, 2**64, 0.5, "", "x", "\u0000", "\ud83d\ude00", "</s>",
+    None, True, -1, 0, 1e308, float("inf"), -0.0, 2**63, 2**64, 0.5, "", "x", "\u0000", "\ud83d\ude00", "</s>",
     "<|im_start|>", [], {}, [[]], [None], {"type": "text"}, {"type": "json_schema"}, "a" * 5000,
     [{"role": "user"}], {"$ref": "#"}, ["\n"] * 20, {"a": {"b": {"c": []}}},
 )  # fmt: skip
@@ -72,7 +72,7 @@ def some_body(chance: random.Random) -> bytes:
     body = good_body(chance)
     for _ in range(chance.randrange(3)):
         body[chance.choice(FIELDS)] = chance.choice(NASTY)
-    data = json.dumps(body).encode()
+    data = json.dumps(body).replace("Infinity", "1e999").encode()
     kind = chance.randrange(8)
     if kind == 0:
         data = data[: chance.randrange(len(data))]
@@ -118,7 +118,7 @@ def framing(body: bytes, chance: random.Random) -> tuple[list[str], bytes]:
     return chance.choice((
         ([f"Content-Length: {size}", "Transfer-Encoding: chunked"], body),
         ([f"Content-Length: {size}", f"Content-Length: {size + 1}"], body),
-        ([f"Content-Length: {chance.choice(('-1', '+5', '0x10', '1e9', '99999999999999999999'))}"], body),
+        (["Content-Length: " + chance.choice(("-1", "+5", "0x10", "1e9", "9" * 20))], body),
         ([f"Content-Length: {size + chance.randrange(500)}"], body),
         ([f"Content-Length: {max(0, size - chance.randrange(50))}"], body),
         (["Transfer-Encoding: gzip, chunked"], body),
@@ -141,10 +141,12 @@ def some_request(chance: random.Random) -> bytes:
             "Expect: 100-continue", "Upgrade: h2c", "Content-Encoding: gzip", "Range: bytes=0-1",
             "Range: bytes=9-1,-", "Origin: https://evil.example", "Connection: close",
         )))  # fmt: skip
-    method = chance.choice(["POST"] * 6 + ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE", "PRI"])
+    methods = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE", "PRI")
+    method = "POST" if chance.random() < 0.5 else chance.choice(methods)
     path = chance.choice(PATHS)
     if chance.random() < 0.1:
-        path = chance.choice(("/" + "a" * 9000, "/%00", "/..%2f..%2fetc/passwd", "*", "http://x/", ""))
+        odd = ("/" + "a" * 9000, "/%00", "/..%2f..%2fetc/passwd", "*", "http://x/", "")
+        path = chance.choice(odd)
     head = f"{method} {path} HTTP/1.1\r\n" + "\r\n".join(headers) + "\r\n\r\n"
     raw = head.encode("latin-1") + sent
     kind = chance.randrange(10)
@@ -214,7 +216,11 @@ def ask_properly(server: live_server.Server, until: float, problems: list[str]) 
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3, "temperature": 0}
     answers = set()
     while time.monotonic() < until:
-        reply = server.post("/v1/chat/completions", body)
+        try:
+            reply = server.post("/v1/chat/completions", body)
+        except OSError as error:
+            problems.append(f"a proper request got no answer: {error}")
+            return
         if reply.status == 200:
             answers.add(reply.json()["choices"][0]["message"]["content"])
         elif reply.status not in (429, 503):
@@ -226,7 +232,7 @@ def ask_properly(server: live_server.Server, until: float, problems: list[str]) 
 
 def fuzz(seconds: float, seed: int, threads: int = 6) -> tuple[dict, list[str]]:
     """What came back by status, and what is wrong."""
-    server = live_server.Server("--queue", "64", "--log-level", "error")
+    server = live_server.Server("--queue", "64")
     until = time.monotonic() + seconds
     fuzzers = [Fuzzer(server, seed + i, until) for i in range(threads)]
     problems: list[str] = []
@@ -242,6 +248,8 @@ def fuzz(seconds: float, seed: int, threads: int = 6) -> tuple[dict, list[str]]:
         problems.append(f"afterwards: {error}")
     code = server.stop()
     log = "".join(server.lines)
+    if not all(c == "\n" or c.isprintable() for c in log):
+        problems.append("the log holds bytes that clients sent, unescaped")
     if code != 0 or "Sanitizer" in log or "runtime error" in log:
         problems.append(f"exit code {code}:\n{log[-3000:]}")
     statuses: collections.Counter[str] = collections.Counter()

@@ -31,7 +31,9 @@ class Server:
 
     def __init__(self, *options: str, model: Path = MODEL, wait: bool = True):
         command = [str(PROGRAM), "serve", str(model), "--port", "0", "--no-pin", *options]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape"
+        )
         self.lines: list[str] = []
         self.port = 0
         self._found = threading.Event()

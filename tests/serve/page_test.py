@@ -151,12 +151,18 @@ class PageTest(LiveTest):
         self.ask("Tell me a story about a dog.")
         self.answer()
         self.browser.click("#tab-monitor")
-        self.browser.wait("document.querySelectorAll('.card').length > 8", "the cards")
+        self.browser.wait("document.querySelectorAll('.card').length === 6", "the cards")
         self.browser.wait("document.querySelectorAll('#slots tr').length === 9", "the slots")
-        cards = self.browser.text("#cards")
-        self.assertIn("expert hits", cards)
-        self.assertIn("requests ended", cards)
-        self.assertNotIn("NaN", cards)
+        self.browser.wait("document.querySelectorAll('.plot').length === 3", "the curves")
+        self.server.post("/v1/completions", {"prompt": "Once", "max_tokens": 50})
+        self.browser.wait(
+            "parseFloat(document.querySelectorAll('.plot b')[2].textContent) > 10", "a hit rate"
+        )
+        text = self.browser.text("#monitor")
+        for part in ("Expert hits", "Requests ended", "idle", "12 layers, 8 of 64 experts"):
+            self.assertIn(part, text)
+        self.assertNotIn("NaN", text)
+        self.assertNotIn("undefined", text)
         painted = self.browser.run(
             "const c = document.querySelector('#heat'); const d = c.getContext('2d')"
             ".getImageData(0, 0, c.width, c.height).data;"
@@ -204,7 +210,8 @@ class KeyPageTest(LiveTest):
 def chat_for_a_picture(browser: Browser, port: int) -> None:
     browser.open(f"http://127.0.0.1:{port}/")
     browser.wait("document.title.includes('Demo')", "the model's name")
-    browser.run('localStorage.setItem(\'strata.settings\', \'{"max_tokens": "150", "seed": "2"}\')')
+    settings = '{"max_tokens": "150", "seed": "2"}'
+    browser.run("localStorage.setItem('strata.settings', arguments[0])", settings)
     browser.fill("#input", "Tell me a story about a dog.")
     browser.click("#send")
     browser.wait("document.querySelector('.speed')", "an answer")
@@ -215,7 +222,8 @@ def keep_busy(server: Server, until: threading.Event) -> list[threading.Thread]:
 
     def talk(number: int) -> None:
         for turn in range(1000):
-            prompt = " ".join(BEGINNINGS[(number + turn + i) % 4] for i in range(1 + 8 * (turn % 3)))
+            sentences = range(number + turn, number + turn + 1 + 8 * (turn % 3))
+            prompt = " ".join(BEGINNINGS[i % 4] for i in sentences)
             body = {"prompt": prompt, "max_tokens": 250, "temperature": 1, "seed": turn}
             server.post("/v1/completions", body)
             if until.wait(0.3 * ((number + turn) % 3)):

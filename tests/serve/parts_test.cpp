@@ -1,14 +1,17 @@
-// The scheduler's parts by themselves: the queue, the shares of a window, the watch over thinking,
+// Parts by themselves: the queue, the shares of a window, the watch over thinking, the log,
 // the histogram.
 #include "src/serve/fair_queue.hpp"
 #include "src/serve/thinking.hpp"
 #include "src/serve/window_plan.hpp"
 #include "strata/serve/counters.hpp"
+#include "strata/serve/event_log.hpp"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <numeric>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -86,6 +89,19 @@ TEST(FairShares, NobodyGetsMoreThanWantedAndNothingIsLeftThatSomebodyWants) {
 
 Thinking limit(std::int64_t budget, bool starts_open = false) {
   return {.starts_open = starts_open, .budget = budget, .closing = {1}};
+}
+
+TEST(EventLog, WhatClientsSendIsEscaped) {
+  for (const EventLog::Form form : {EventLog::Form::kText, EventLog::Form::kJson}) {
+    std::ostringstream out;
+    EventLog log(std::make_shared<spdlog::sinks::ostream_sink_mt>(out), form, spdlog::level::info);
+    log.write(spdlog::level::info, "request", {{"path", "/a\r\nb\x1b[2J\x92"}, {"status", 200}});
+    const std::string line = out.str();
+    EXPECT_EQ(line.find('\n'), line.size() - 1);
+    EXPECT_EQ(line.find('\x1b'), std::string::npos);
+    EXPECT_EQ(line.find('\x92'), std::string::npos);
+    EXPECT_NE(line.find("\\r\\n"), std::string::npos) << line;
+  }
 }
 
 TEST(ThinkingWatch, FindsMarkersAcrossTokens) {

@@ -86,8 +86,8 @@ def python_for(context: Context, folder: Path) -> str:
     for command in ([sys.executable, "-m", "venv", "--clear", str(home)], pip):
         if context.run(command)[0] != 0:
             context.console.say(
-                f"Tests:    no packages of {name}/requirements.txt (see {context.console.log_path}): "
-                "tests that need them are skipped"
+                f"Tests:    no packages of {name}/requirements.txt, see "
+                f"{context.console.log_path}: tests that need them are skipped"
             )
             return sys.executable
     done.write_text(text, encoding="utf-8")
