@@ -6,6 +6,9 @@ set(STRATA_CUDA_ARCHITECTURES "75;80;86;89;90;120" CACHE STRING
     "Compute capabilities to build CUDA kernels for, or native: that of this machine's GPU")
 
 # STRATA_DEVICE_EXCLUDE: the files of src/device that this build leaves out, as an expression.
+if(STRATA_CUDA AND STRATA_HIP)
+  message(FATAL_ERROR "STRATA_CUDA and STRATA_HIP: one device a build")
+endif()
 if(STRATA_CUDA)
   set(CMAKE_CUDA_ARCHITECTURES ${STRATA_CUDA_ARCHITECTURES})
   if(CCACHE)
@@ -16,6 +19,8 @@ if(STRATA_CUDA)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   endif()
   find_package(CUDAToolkit REQUIRED)
+  set(STRATA_DEVICE_EXCLUDE "/cuda_absent\\.cpp$")
+elseif(STRATA_HIP)
   set(STRATA_DEVICE_EXCLUDE "/cuda_absent\\.cpp$")
 else()
   set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|device|experts|state|status)\\.cpp$")

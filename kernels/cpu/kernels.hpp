@@ -46,8 +46,8 @@ struct AttentionChunkArgs {
   int queries;            // 1..kMaxQueries
   int positions;          // max of visible; at most kAttentionChunk
   int head_dim;           // a multiple of 16
-  const void* k;          // [positions/16][head_dim][16] cells
-  const void* v;          // [positions][head_dim] cells
+  const void* k;          // as device::KvLayer has them, from the chunk's first position on
+  const void* v;
   float scale;
   float* scores;  // scratch: queries * kAttentionChunk floats
   float* max;     // [queries] out: the chunk's largest score
@@ -84,8 +84,12 @@ struct Kernels {
   // x[i] += sum over r of weight[r] * parts[r * n + i], r in order.
   void (*combine)(const float* parts, const float* weights, int ranks, std::int64_t n, float* x);
   void (*to_half)(const float* x, std::int64_t n, std::uint16_t* y);
+  // n, a multiple of 16, floats to codes and, for each block of 32, a scale in f16; the last block
+  // may have 16.
+  void (*to_q8)(const float* x, std::int64_t n, std::int8_t* codes, std::uint16_t* scales);
   void (*attention_chunk_f16)(const AttentionChunkArgs&);  // cells of the cache are f16
   void (*attention_chunk_f32)(const AttentionChunkArgs&);
+  void (*attention_chunk_q8)(const AttentionChunkArgs&);
   // Joins a later chunk's (max, sum, out) into the running one.
   void (*attention_merge)(float* max, float* sum, float* out, float chunk_max, float chunk_sum,
                           const float* chunk_out, int head_dim);

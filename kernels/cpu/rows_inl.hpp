@@ -141,6 +141,25 @@ void to_half(const float* x, std::int64_t n, std::uint16_t* y) {
   for (std::int64_t i = 0; i < n; i += 16) store_half(y + i, load(x + i));
 }
 
+// The scale is rounded to f16 first, and the codes are made for the rounded one: amax / 127, but no
+// more than f16 holds. Codes beyond 127, which a scale rounded down gives, become 127.
+void to_q8(const float* x, std::int64_t n, std::int8_t* codes, std::uint16_t* scales) {
+  constexpr float kLargestHalf = 65504.0f;
+  for (std::int64_t first = 0; first < n; first += 32, ++scales) {
+    const std::int64_t end = first + 32 < n ? first + 32 : n;
+    F32x16 top = zero();
+    for (std::int64_t i = first; i < end; i += 16) top = max(abs(load(x + i)), top);
+    const float exact = max_lanes(top) / 127.0f;
+    *scales = float_to_half(exact < kLargestHalf ? exact : kLargestHalf);
+    const float scale = half_to_float(*scales);
+    const F32x16 inverse = set1(scale > 0.0f ? 1.0f / scale : 0.0f);
+    for (std::int64_t i = first; i < end; i += 16) {
+      const F32x16 code = round_even(mul(load(x + i), inverse));
+      store_as_i8(codes + i, to_int(max(min(code, set1(127.0f)), set1(-127.0f))));
+    }
+  }
+}
+
 void divide(const float* x, float divisor, std::int64_t n, float* y) {
   for (std::int64_t i = 0; i < n; i += 16) store(y + i, div(load(x + i), set1(divisor)));
 }

@@ -73,8 +73,10 @@ constexpr Kernels make_table(Isa isa) {
   k.softmax = softmax;
   k.combine = combine;
   k.to_half = to_half;
-  k.attention_chunk_f16 = attention_chunk<std::uint16_t>;
-  k.attention_chunk_f32 = attention_chunk<float>;
+  k.to_q8 = to_q8;
+  k.attention_chunk_f16 = attention_chunk<PlainCells<std::uint16_t>>;
+  k.attention_chunk_f32 = attention_chunk<PlainCells<float>>;
+  k.attention_chunk_q8 = attention_chunk<Q8Cells>;
   k.attention_merge = attention_merge;
   k.divide = divide;
   return k;

@@ -20,6 +20,72 @@ STRATA_DEVICE float load_cell(const std::byte* cells, std::int64_t index) {
   }
 }
 
+struct Q8 {};  // codes and scales: device::KvType::kQ8_0
+
+STRATA_DEVICE float load_q8(const std::byte* code, float scale) {
+  return mul_rn(static_cast<float>(load<std::int8_t>(code)), scale);
+}
+
+// The keys of one position and KV head, by dimension in order.
+template <class Cell>
+struct KeyReader {
+  const std::byte* keys;
+  std::int64_t first;
+  STRATA_DEVICE KeyReader(const Place& p, int kv, int head_dim, std::int64_t position)
+      : keys(p.keys),
+        first((static_cast<std::int64_t>(kv) * (p.capacity / 16) + position / 16) * head_dim * 16 +
+              position % 16) {}
+  STRATA_DEVICE float at(int d) { return load_cell<Cell>(keys, first + 16 * d); }
+};
+template <>
+struct KeyReader<Q8> {
+  const std::byte* scales;
+  const std::byte* codes;
+  float scale = 0.0f;
+  STRATA_DEVICE KeyReader(const Place& p, int kv, int head_dim, std::int64_t position) {
+    const std::byte* group =
+        p.keys + (static_cast<std::int64_t>(kv) * (p.capacity / 16) + position / 16) * 16 *
+                     q8_row_bytes(head_dim);
+    scales = group + 2 * (position % 16);
+    codes = group + 32 * q8_blocks(head_dim) + position % 16;
+  }
+  STRATA_DEVICE float at(int d) {
+    if (d % kQ8Block == 0) scale = load_half(scales + 32 * (d / kQ8Block));
+    return load_q8(codes + 16 * d, scale);
+  }
+};
+
+// One dimension of the values of a KV head, from position `begin` on.
+template <class Cell>
+struct ValueReader {
+  const std::byte* values;
+  std::int64_t first;
+  std::int64_t head_dim;
+  STRATA_DEVICE ValueReader(const Place& p, int kv, int dims, std::int64_t begin, int dim)
+      : values(p.values),
+        first((static_cast<std::int64_t>(kv) * p.capacity + begin) * dims + dim),
+        head_dim(dims) {}
+  STRATA_DEVICE float at(int j) const {
+    return load_cell<Cell>(values, first + static_cast<std::int64_t>(j) * head_dim);
+  }
+};
+template <>
+struct ValueReader<Q8> {
+  const std::byte* scale;
+  const std::byte* code;
+  std::int64_t row_bytes;
+  STRATA_DEVICE ValueReader(const Place& p, int kv, int dims, std::int64_t begin, int dim)
+      : row_bytes(q8_row_bytes(dims)) {
+    const std::byte* row =
+        p.values + (static_cast<std::int64_t>(kv) * p.capacity + begin) * row_bytes;
+    scale = row + 2 * (dim / kQ8Block);
+    code = row + 2 * q8_blocks(dims) + dim;
+  }
+  STRATA_DEVICE float at(int j) const {
+    return load_q8(code + j * row_bytes, load_half(scale + j * row_bytes));
+  }
+};
+
 // A later chunk's (max, sum) joins the running one; keep and join scale their outputs.
 struct Join {
   float max, sum, keep, join;
@@ -107,13 +173,11 @@ struct AttentionKernel {
       return;
     }
     const std::int64_t position = static_cast<std::int64_t>(chunk) * kAttentionSpan + thread;
-    const std::int64_t first =
-        (static_cast<std::int64_t>(w.kv) * (p.capacity / 16) + position / 16) * a.head_dim * 16 +
-        position % 16;
+    KeyReader<Cell> keys(p, w.kv, a.head_dim, position);
     float acc[kQueries] = {};
     STRATA_UNROLL(8)
     for (int d = 0; d < a.head_dim; ++d) {
-      const float key = load_cell<Cell>(p.keys, first + 16 * d);
+      const float key = keys.at(d);
       STRATA_UNROLL(8)
       for (int i = 0; i < kQueries; ++i) {
         if (i < w.queries) acc[i] = fma_rn(key, shared.q[i][d], acc[i]);
@@ -186,15 +250,12 @@ struct AttentionKernel {
     for (int k = 0; k < kDims; ++k) {
       const int dim = slice.dim + k * kThreads;
       if (dim >= a.head_dim) continue;
-      const std::int64_t first = (static_cast<std::int64_t>(w.kv) * p.capacity +
-                                  static_cast<std::int64_t>(chunk) * kAttentionSpan) *
-                                     a.head_dim +
-                                 dim;
+      const ValueReader<Cell> values(p, w.kv, a.head_dim,
+                                     static_cast<std::int64_t>(chunk) * kAttentionSpan, dim);
       float acc[kQueries] = {};
       STRATA_UNROLL(4)
       for (int j = 0; j < longest; ++j) {
-        const float value =
-            load_cell<Cell>(p.values, first + static_cast<std::int64_t>(j) * a.head_dim);
+        const float value = values.at(j);
         STRATA_UNROLL(8)
         for (int i = 0; i < kQueries; ++i) {
           if (j < sees[i]) acc[i] = fma_rn(shared.scores[i][j], value, acc[i]);
@@ -243,10 +304,12 @@ struct AttentionKernel {
         for (int d = thread; d < a.head_dim; d += kThreads) shared.q[i][d] = a.q[at + d];
       }
     });
-    if (p.half != 0) {
+    if (p.cells == Cells::kF16) {
       walk<std::uint16_t>(block, w, p, chunks, shared, out);
-    } else {
+    } else if (p.cells == Cells::kF32) {
       walk<float>(block, w, p, chunks, shared, out);
+    } else {
+      walk<Q8>(block, w, p, chunks, shared, out);
     }
     block.each([&](int thread) { write(w, thread, shared, out[thread]); });
   }

@@ -63,9 +63,7 @@ STRATA_DEVICE void add_block(const LaneBlock& d, const std::byte* const (&x)[kTo
   for (int t = 0; t < kTokens; ++t) {
     const std::byte* p = x[t] + block * static_cast<std::int64_t>(kPanelBlockBytes);
     const Int4 codes[2] = {load<Int4>(p), load<Int4>(p + 16)};
-    const Int4 raw = load<Int4>(p + 32);
-    BlockMeta meta;
-    std::memcpy(&meta, &raw, sizeof meta);
+    const auto meta = bytes_as<BlockMeta>(load<Int4>(p + 32));
     STRATA_UNROLL(2)
     for (int part = 0; part < kParts; ++part) {
       std::int32_t dot = 0;

@@ -40,9 +40,7 @@ struct DotTileKernel {
   }
 
   STRATA_DEVICE static BlockMeta meta(const Shared& shared, int stage, int token) {
-    BlockMeta meta;
-    memcpy(&meta, &shared.x[stage][token][2], sizeof meta);
-    return meta;
+    return bytes_as<BlockMeta>(shared.x[stage][token][2]);
   }
   STRATA_DEVICE static std::uint32_t codes(const Shared& shared, int stage, int token, int chunk) {
     return static_cast<std::uint32_t>(shared.x[stage][token][chunk / 4].v[chunk % 4]);

@@ -90,12 +90,15 @@ void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t w
 // Row i becomes what row kept[i] was, for `count` rows; kept rises.
 void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count);
 
+// The type of a KV cache's cells: device::KvType.
+enum class Cells : std::int32_t { kF32, kF16, kQ8 };
+
 // A row of the window: its sequence's cache at this layer, and its position there. The layout of
 // cells: device::KvLayer.
 struct Place {
   std::byte* keys;
   std::byte* values;
-  std::int32_t half;  // cells are f16, not f32
+  Cells cells;
   std::int32_t capacity;
   std::int32_t position;
   std::int32_t padding;

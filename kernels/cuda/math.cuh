@@ -4,9 +4,7 @@
 
 #include "kernels/cuda/simt.cuh"
 
-#ifdef __CUDACC__
-#include <cuda_fp16.h>
-#else
+#ifndef STRATA_GPU
 #include "strata/base/half.hpp"
 
 #include <bit>
@@ -14,7 +12,7 @@
 
 namespace strata::cuda {
 
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
 STRATA_DEVICE float fma_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 STRATA_DEVICE float add_rn(float a, float b) { return __fadd_rn(a, b); }
 STRATA_DEVICE float sub_rn(float a, float b) { return __fsub_rn(a, b); }
@@ -26,10 +24,6 @@ STRATA_DEVICE float bits_to_float(std::uint32_t bits) { return __uint_as_float(b
 STRATA_DEVICE std::uint32_t float_to_bits(float f) { return __float_as_uint(f); }
 STRATA_DEVICE float half_value(std::uint16_t h) { return __half2float(__ushort_as_half(h)); }
 STRATA_DEVICE std::uint16_t half_bits(float f) { return __half_as_ushort(__float2half_rn(f)); }
-// acc + the sum of four products of signed bytes.
-STRATA_DEVICE std::int32_t dot4(std::int32_t acc, std::uint32_t a, std::int32_t b) {
-  return __dp4a(static_cast<int>(a), b, acc);
-}
 #else
 STRATA_DEVICE float fma_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 STRATA_DEVICE float add_rn(float a, float b) { return a + b; }
@@ -42,14 +36,20 @@ STRATA_DEVICE float bits_to_float(std::uint32_t bits) { return std::bit_cast<flo
 STRATA_DEVICE std::uint32_t float_to_bits(float f) { return std::bit_cast<std::uint32_t>(f); }
 STRATA_DEVICE float half_value(std::uint16_t h) { return half_to_float(h); }
 STRATA_DEVICE std::uint16_t half_bits(float f) { return float_to_half(f); }
+#endif
+
+// acc + the sum of four products of signed bytes.
 STRATA_DEVICE std::int32_t dot4(std::int32_t acc, std::uint32_t a, std::int32_t b) {
+#ifdef __CUDACC__
+  return __dp4a(static_cast<int>(a), b, acc);
+#else
   for (int i = 0; i < 4; ++i) {
     acc += static_cast<std::int8_t>(a >> (8 * i)) *
            static_cast<std::int8_t>(static_cast<std::uint32_t>(b) >> (8 * i));
   }
   return acc;
-}
 #endif
+}
 
 STRATA_DEVICE float bf16_value(std::uint16_t b) {
   const bool is_nan = (b & 0x7fffU) > 0x7f80U;
@@ -102,6 +102,19 @@ STRATA_DEVICE float sum_segments(const float* s, int stride) {
   return add_rn(a, b);
 }
 
+// The value whose bytes those of another value are.
+template <class To, class From>
+STRATA_DEVICE To bytes_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+#ifdef __HIP__
+  __builtin_memcpy(&to, &from, sizeof to);  // std::memcpy is the host's there
+#else
+  std::memcpy(&to, &from, sizeof to);
+#endif
+  return to;
+}
+
 struct alignas(16) Int4 {
   std::int32_t v[4];
 };
@@ -109,7 +122,7 @@ struct alignas(16) Int4 {
 // Reads what no thread of the kernel writes; `p` is aligned to the value's size.
 template <class T>
 STRATA_DEVICE T load(const void* p) {
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
   return __ldg(static_cast<const T*>(p));
 #else
   T value;
@@ -117,7 +130,7 @@ STRATA_DEVICE T load(const void* p) {
   return value;
 #endif
 }
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
 template <>
 STRATA_DEVICE Int4 load<Int4>(const void* p) {
   const int4 q = __ldg(static_cast<const int4*>(p));
@@ -128,12 +141,17 @@ STRATA_DEVICE Int4 load<Int4>(const void* p) {
 // `p` is aligned to the value's size.
 template <class T>
 STRATA_DEVICE void store(void* p, const T& value) {
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
   *static_cast<T*>(p) = value;
 #else
   std::memcpy(p, &value, sizeof value);
 #endif
 }
+
+// Of 8-bit cells of the KV cache: device::kKvBlock and device::kv_row_bytes.
+inline constexpr int kQ8Block = 32;
+STRATA_DEVICE std::int64_t q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
+STRATA_DEVICE std::int64_t q8_row_bytes(int head_dim) { return head_dim + 2 * q8_blocks(head_dim); }
 
 STRATA_DEVICE float load_half(const void* p) { return half_value(load<std::uint16_t>(p)); }
 

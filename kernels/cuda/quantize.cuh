@@ -13,12 +13,7 @@ struct alignas(16) Float4 {
 // Values 4i..4i+3 of what is to be quantised.
 struct PlainSource {
   const float* x;
-  STRATA_DEVICE Float4 at(std::int64_t i) const {
-    const Int4 raw = load<Int4>(x + 4 * i);
-    Float4 f;
-    std::memcpy(&f, &raw, sizeof f);
-    return f;
-  }
+  STRATA_DEVICE Float4 at(std::int64_t i) const { return bytes_as<Float4>(load<Int4>(x + 4 * i)); }
 };
 struct SwigluSource {
   PlainSource gate;

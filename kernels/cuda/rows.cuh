@@ -6,6 +6,8 @@
 
 namespace strata::cuda {
 
+inline constexpr float kLargestHalf = 65504.0f;
+
 // 32 elements of row `row` of a group, exactly the values the blocks say.
 template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
@@ -155,6 +157,7 @@ struct RopeKernel {
   }
 };
 
+// A thread a cell.
 struct KvAppendKernel {
   static constexpr const char* kName = "kv_append";
   static constexpr int kThreads = 128;
@@ -166,12 +169,50 @@ struct KvAppendKernel {
   int kv_heads;
   int head_dim;
 
-  STRATA_DEVICE static void store(std::byte* cells, std::int64_t index, bool half, float value) {
+  struct Q8Cell {
+    std::uint16_t scale;
+    std::int8_t code;
+  };
+  // The CPU's to_q8, of dimension d of a head's row: every thread finds its block's scale itself.
+  STRATA_DEVICE Q8Cell quantize(const float* row, int d) const {
+    const int begin = d / kQ8Block * kQ8Block;
+    const int end = begin + kQ8Block < head_dim ? begin + kQ8Block : head_dim;
+    float top = 0.0f;
+    for (int i = begin; i < end; ++i) top = max_of(abs_of(row[i]), top);
+    const float exact = div_rn(top, 127.0f);
+    Q8Cell cell;
+    cell.scale = half_bits(exact < kLargestHalf ? exact : kLargestHalf);
+    const float scale = half_value(cell.scale);
+    const float code = round_even(mul_rn(row[d], scale > 0.0f ? div_rn(1.0f, scale) : 0.0f));
+    const float below = code < 127.0f ? code : 127.0f;
+    cell.code = static_cast<std::int8_t>(below > -127.0f ? below : -127.0f);
+    return cell;
+  }
+
+  // Cell `index` of keys or values that have no scales.
+  STRATA_DEVICE static void write(std::byte* cells, std::int64_t index, bool half, float value) {
     if (half) {
       reinterpret_cast<std::uint16_t*>(cells)[index] = half_bits(value);
     } else {
       reinterpret_cast<float*>(cells)[index] = value;
     }
+  }
+
+  // The layout: device::KvLayer.
+  STRATA_DEVICE void write_q8(const Place& p, std::int64_t head, int d, const float* key,
+                              const float* value) const {
+    const std::int64_t lane = p.position % 16;
+    const std::int64_t first = head * p.capacity + p.position;
+    const int block = d / kQ8Block;
+    const Q8Cell of_key = quantize(key, d);
+    std::byte* group = p.keys + (first - lane) * q8_row_bytes(head_dim);
+    store(group + 32 * q8_blocks(head_dim) + 16 * d + lane, of_key.code);
+    const Q8Cell of_value = quantize(value, d);
+    std::byte* row = p.values + first * q8_row_bytes(head_dim);
+    store(row + 2 * q8_blocks(head_dim) + d, of_value.code);
+    if (d % kQ8Block != 0) return;
+    store(group + 32 * block + 2 * lane, of_key.scale);
+    store(row + 2 * block, of_value.scale);
   }
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
@@ -183,10 +224,15 @@ struct KvAppendKernel {
       const std::int64_t head = i % width / head_dim;
       const std::int64_t d = i % head_dim;
       const std::int64_t position = p.position;
-      store(p.keys,
-            ((head * (p.capacity / 16) + position / 16) * head_dim + d) * 16 + position % 16,
-            p.half != 0, k[i]);
-      store(p.values, (head * p.capacity + position) * head_dim + d, p.half != 0, v[i]);
+      if (p.cells == Cells::kQ8) {
+        write_q8(p, head, static_cast<int>(d), k + i - d, v + i - d);
+        return;
+      }
+      const bool half = p.cells == Cells::kF16;
+      write(p.keys,
+            ((head * (p.capacity / 16) + position / 16) * head_dim + d) * 16 + position % 16, half,
+            k[i]);
+      write(p.values, (head * p.capacity + position) * head_dim + d, half, v[i]);
     });
   }
 };

@@ -1,9 +1,8 @@
 #include "kernels/cuda/runtime.hpp"
 
+#include "kernels/cuda/gpu_runtime.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "strata/base/error.hpp"
-
-#include <cuda_runtime.h>
 
 #include <string>
 #include <utility>
@@ -38,14 +37,13 @@ void check(cudaError_t error, fmt::format_string<Args...> call, Args&&... args) 
   }
   if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion) {
     fail(ErrorKind::kUnsupported,
-         "{}: this build has no kernels for this GPU; build with "
-         "-DSTRATA_CUDA_ARCHITECTURES=native",
-         what);
+         "{}: this build has no kernels for this GPU; name its architecture with -D{}", what,
+         kArchitectures);
   }
   fail(ErrorKind::kInternal,
-       "{}: {} ({}). If the GPU was lost, `nvidia-smi` and the kernel log say why; nothing of this "
+       "{}: {} ({}). If the GPU was lost, `{}` and the kernel log say why; nothing of this "
        "process's GPU memory can be used any more",
-       what, cudaGetErrorString(error), cudaGetErrorName(error));
+       what, cudaGetErrorString(error), cudaGetErrorName(error), kMonitor);
 }
 
 // Runs a kernel and reads its result: what a driver, a build or a broken card refuses shows here.
@@ -76,14 +74,15 @@ RuntimeStatus runtime_status(int index) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (status.driver == 0) {
     status.reason =
-        "no NVIDIA driver was found: install one, then check that `nvidia-smi` lists "
-        "the GPU";
+        fmt::format("no {} driver was found: install one, then check that `{}` lists the GPU",
+                    kVendor, kMonitor);
   } else if (error == cudaErrorInsufficientDriver) {
     status.reason = fmt::format(
-        "the NVIDIA driver supports CUDA {}, this program needs {}: install a newer driver",
+        "the {} driver supports version {}, this program needs {}: install a newer driver", kVendor,
         version_text(status.driver), version_text(status.runtime));
   } else if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-    status.reason = "the NVIDIA driver sees no GPU; is CUDA_VISIBLE_DEVICES set to hide it?";
+    status.reason =
+        fmt::format("the {} driver sees no GPU; is {} set to hide it?", kVendor, kHidden);
   } else if (error != cudaSuccess) {
     status.reason = fmt::format("cudaGetDeviceCount: {} ({})", cudaGetErrorString(error),
                                 cudaGetErrorName(error));
@@ -97,10 +96,10 @@ RuntimeStatus runtime_status(int index) {
     return status;
   }
   const Gpu& gpu = status.gpus[static_cast<std::size_t>(index)];
-  if (10 * gpu.major + gpu.minor < 75) {
+  if (10 * gpu.major + gpu.minor < kLeastCapability) {
     status.reason =
-        fmt::format("GPU {} ({}) has compute capability {}.{}, and 7.5 or newer is needed", index,
-                    gpu.name, gpu.major, gpu.minor);
+        fmt::format("GPU {} ({}) has compute capability {}.{}, and {}.{} or newer is needed", index,
+                    gpu.name, gpu.major, gpu.minor, kLeastCapability / 10, kLeastCapability % 10);
     return status;
   }
   status.reason = try_gpu(index);
@@ -113,7 +112,12 @@ void select_gpu(int index) { check(cudaSetDevice(index), "cudaSetDevice({})", in
 Gpu gpu_info(int index) {
   cudaDeviceProp p{};
   check(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties of GPU {}", index);
-  return {index, p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem};
+#ifdef STRATA_HIP
+  const bool int8_tiles = false;  // not written for its matrix cores: the plain kernels, same bits
+#else
+  const bool int8_tiles = p.major >= 8;
+#endif
+  return {index, p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem, int8_tiles};
 }
 
 std::size_t free_device_bytes() {

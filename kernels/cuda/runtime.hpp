@@ -10,13 +10,23 @@
 #include <string>
 #include <vector>
 
+#ifdef STRATA_HIP
+struct ihipStream_t;
+struct ihipEvent_t;
+#else
 struct CUstream_st;
 struct CUevent_st;
+#endif
 
 namespace strata::cuda {
 
+#ifdef STRATA_HIP
+using Stream = ihipStream_t*;  // hipStream_t
+using Event = ihipEvent_t*;    // hipEvent_t
+#else
 using Stream = CUstream_st*;  // cudaStream_t
 using Event = CUevent_st*;    // cudaEvent_t
+#endif
 
 struct Gpu {
   int index = 0;
@@ -24,7 +34,8 @@ struct Gpu {
   int major = 0;  // compute capability
   int minor = 0;
   int multiprocessors = 0;
-  std::size_t memory = 0;  // bytes in all
+  std::size_t memory = 0;   // bytes in all
+  bool int8_tiles = false;  // whether dot_tiles() works: tensor cores that multiply bytes
 };
 
 struct RuntimeStatus {

@@ -10,8 +10,9 @@
 //   };
 //   launch(stream, blocks, Kernel{...});
 //
-// nvcc makes each a CUDA kernel. Any other compiler makes it a loop over the blocks and threads, so
-// that the same source runs, and is tested bit by bit, on machines without a GPU (tests/cuda).
+// nvcc, or hipcc, makes each a kernel of its GPUs. Any other compiler makes it a loop over the
+// blocks and threads, so that the same source runs, and is tested bit by bit, on machines without a
+// GPU (tests/cuda).
 #pragma once
 
 #include "kernels/cuda/runtime.hpp"
@@ -20,7 +21,9 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
+#define STRATA_GPU 1
+#include "kernels/cuda/gpu_runtime.hpp"
 #define STRATA_DEVICE __device__ __forceinline__
 #define STRATA_PRAGMA(text) _Pragma(#text)
 #define STRATA_UNROLL(n) STRATA_PRAGMA(unroll n)
@@ -40,7 +43,7 @@ class Block {
   // step(thread) for every thread; then a barrier. All threads of a block must come here alike.
   template <class Step>
   STRATA_DEVICE void each(const Step& step) const {
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
     step(static_cast<int>(threadIdx.x));
     __syncthreads();
 #else
@@ -51,14 +54,14 @@ class Block {
   // The same without the barrier: for steps that share nothing with other threads.
   template <class Step>
   STRATA_DEVICE void lanes(const Step& step) const {
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
     step(static_cast<int>(threadIdx.x));
 #else
     run(step);
 #endif
   }
 
-#ifndef __CUDACC__
+#ifndef STRATA_GPU
  private:
   // Every other block backwards: a step whose threads are not independent shows.
   template <class Step>
@@ -72,7 +75,7 @@ class Block {
 template <class T, int kThreads>
 class PerThread {
  public:
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
   STRATA_DEVICE T& operator[](int) { return value_; }
 
  private:
@@ -85,7 +88,7 @@ class PerThread {
 #endif
 };
 
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const Kernel kernel) {
   __shared__ typename Kernel::Shared shared;
@@ -99,7 +102,7 @@ template <class Kernel>
 void launch(Stream stream, std::int64_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;
   check_grid(Kernel::kName, blocks);
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
   run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, stream>>>(kernel);
   check_launch(Kernel::kName);
 #else

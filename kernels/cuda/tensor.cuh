@@ -17,7 +17,7 @@ struct DotFragment {
   std::int32_t c[4];  // row g with tokens 2t, 2t + 1; row g + 8 with the same
 };
 
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
 STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
@@ -43,7 +43,7 @@ template <int kThreads>
 STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<DotFragment, kThreads>& d,
                             PerThread<WeightFragment, kThreads>& w,
                             PerThread<TokenFragment, kThreads>& x, int half = -1) {
-#ifdef __CUDACC__
+#ifdef STRATA_GPU
   static_cast<void>(block);
   const int thread = static_cast<int>(threadIdx.x);
   if (half < 0) {

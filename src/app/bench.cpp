@@ -98,6 +98,8 @@ class Bench {
  private:
   Phase once(const Test& test, Session& session) {
     session.truncate(0);
+    session.set_replay_start(replayed_);  // a replayed text goes on from run to run
+    replayed_ += test.tokens;
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(test.tokens));
     std::uniform_int_distribution<std::int32_t> any(
         0, static_cast<std::int32_t>(engine_.hparams().vocab) - 1);
@@ -114,6 +116,7 @@ class Bench {
 
   Engine& engine_;
   int repetitions_;
+  std::int64_t replayed_ = 0;
   std::mt19937_64 random_{1};  // the same tokens in every run of the program
   std::vector<double> bandwidths_;
 };
@@ -149,6 +152,7 @@ nlohmann::ordered_json to_json(const BenchOptions& options, const Engine& engine
           {"gb_per_s", test.total.bytes_per_second() / 1e9},
           {"share_of_peak", test.total.bytes_per_second() / machine.peak()},
           {"parts", parts_json(test.total)},
+          {"replayed_tokens", report.replay_tokens},
           {"cache", cache_json(engine)},
           {"load_seconds", report.seconds},
           {"device", report.device},

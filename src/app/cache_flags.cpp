@@ -19,6 +19,7 @@ constexpr std::array kNeedCache = {"--expert-cache-per-layer",
                                    "--adapt-every",
                                    "--adapt-swaps",
                                    "--adapt-decay",
+                                   "--pcie-frac",
                                    "--vram-limit",
                                    "--vram-reserve-mib",
                                    "--link-speed",
@@ -58,6 +59,9 @@ void CacheFlags::add(CLI::App& app) {
   option("--adapt-decay", adapt_decay_, "T",
          "half-life of an expert's heat in tokens; by default several together")
       ->check(CLI::Range(1.0F, 1e9F).description(""));
+  option("--pcie-frac", fetch_, "auto|F",
+         "share of the misses that is fetched over the link for the accelerator to compute")
+      ->capture_default_str();
   option("--vram-limit", limit_, "SIZE", "use no more of the accelerator's memory");
   option("--vram-reserve-mib", reserve_mib_, "N", "MiB of it that are left alone")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40).description(""))
@@ -93,6 +97,7 @@ CacheOptions CacheFlags::options() const {
     }
     options.policy.half_life = adapt_decay_;
   }
+  options.fetch = core::parse_fetch_request(fetch_);
   if (!limit_.empty()) options.accelerator_limit = core::parse_size(limit_);
   options.reserve_bytes = static_cast<std::uint64_t>(reserve_mib_) << 20;
   if (!link_.empty()) options.link_bytes_per_second = static_cast<double>(core::parse_size(link_));

@@ -91,6 +91,17 @@ std::string cache_summary(const Engine& engine) {
       swaps.passes,
       format_seconds(swaps.passes == 0 ? 0
                                        : swaps.pass_seconds / static_cast<double>(swaps.passes)));
+  if (!caching->options().fetch.off()) {
+    text += fmt::format(
+        "\n         {:.0f} % of the misses fetched: {} experts, {} at {:.1f} GB/s; {} kept, of "
+        "which "
+        "{:.0f} % served again",
+        100 * share(total.fetch_experts, total.fetch_experts + total.miss_experts),
+        total.fetch_experts, bytes(total.fetch_bytes),
+        total.fetch_seconds > 0 ? static_cast<double>(total.fetch_bytes) / total.fetch_seconds / 1e9
+                                : 0,
+        swaps.admitted, 100 * share(swaps.admitted_useful, swaps.admitted));
+  }
   return text;
 }
 
@@ -107,7 +118,7 @@ nlohmann::ordered_json cache_json(const Engine& engine) {
     layers.push_back({{"slots", cache.quota(layer)},
                       {"resident", cache.resident(layer)},
                       {"hits", counts.hit_rows},
-                      {"misses", counts.miss_rows}});
+                      {"misses", counts.miss_rows + counts.fetch_rows}});
   }
   return {{"accelerator", caching->accelerator()},
           {"policy", core::policy_name(caching->options().policy.kind)},
@@ -115,10 +126,15 @@ nlohmann::ordered_json cache_json(const Engine& engine) {
           {"bytes", cache.bytes()},
           {"prefilled", swaps.prefilled},
           {"hits", total.hit_rows},
-          {"misses", total.miss_rows},
+          {"misses", total.miss_rows + total.fetch_rows},
           {"hit_rate", share(total.hit_rows, total.rows())},
           {"hit_bytes", total.hit_bytes},
           {"miss_bytes", total.miss_bytes},
+          {"fetched", total.fetch_experts},
+          {"fetch_bytes", total.fetch_bytes},
+          {"fetch_seconds", total.fetch_seconds},
+          {"admitted", swaps.admitted},
+          {"admitted_useful", swaps.admitted_useful},
           {"recorded_tokens", best.tokens},
           {"recorded_hit_rate", best.hit_rate},
           {"optimum_hit_rate", best.optimum},

@@ -23,6 +23,7 @@ struct Command {
 [[nodiscard]] Command add_bench(CLI::App& program);
 [[nodiscard]] Command add_plan(CLI::App& program);
 [[nodiscard]] Command add_profile(CLI::App& program);
+[[nodiscard]] Command add_trace(CLI::App& program);
 [[nodiscard]] Command add_simulate(CLI::App& program);
 // Hidden: docs/cli.md is its output.
 [[nodiscard]] Command add_help_markdown(CLI::App& program);

@@ -20,6 +20,11 @@ CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& va
       ->check(member);
 }
 
+device::KvType parse_kv_type(const std::string& name) {
+  if (name == "q8_0") return device::KvType::kQ8_0;
+  return name == "f32" ? device::KvType::kF32 : device::KvType::kF16;
+}
+
 void EngineFlags::add_model(CLI::App& app) {
   app.add_option("MODEL", model_, "GGUF file, or the first shard of a split one")
       ->required()
@@ -56,7 +61,7 @@ void EngineFlags::add(CLI::App& app, Context context) {
              "arithmetic: int8 is fast, f32 a slow reference")
       ->capture_default_str()
       ->group(group);
-  add_choice(app, "--kv", kv_, {"f16", "f32"},
+  add_choice(app, "--kv,--kv-type", kv_, {"f16", "f32", "q8_0"},
              "cells of the KV cache; by default f16, with --activations f32 f32")
       ->group(group);
   app.add_option("--window", window_, "most tokens of a prompt computed at once")
@@ -70,6 +75,10 @@ void EngineFlags::add(CLI::App& app, Context context) {
       ->group(group);
   app.add_option("--dump-routing", dump_routing_,
                  "write which experts every token uses, as a trace")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--replay-routing", replay_routing_,
+                 "a trace chooses the experts, not the router: for speed and hit rates only")
       ->type_name("FILE")
       ->group(group);
   app.add_option("--audit", audit_, "append what was loaded, asked and hit, as JSON lines")
@@ -94,9 +103,10 @@ EngineOptions EngineFlags::options() const {
   options.cache = cache_.options();
   options.expert_folder = expert_folder_;
   options.dump_routing = dump_routing_;
+  options.replay_routing = replay_routing_;
   options.audit = audit_;
   options.build = fmt::format("{} {}", version(), commit());
-  if (!kv_.empty()) options.kv = kv_ == "f32" ? device::KvType::kF32 : device::KvType::kF16;
+  if (!kv_.empty()) options.kv = parse_kv_type(kv_);
   return options;
 }
 

@@ -16,6 +16,9 @@ namespace strata::app {
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string& value,
                         std::initializer_list<std::string> choices, const std::string& help);
 
+// "f16", "f32", "q8_0".
+[[nodiscard]] device::KvType parse_kv_type(const std::string& name);
+
 class EngineFlags {
  public:
   enum class Context { kOption, kNone };  // has the command -c?
@@ -36,7 +39,7 @@ class EngineFlags {
   int gpu_ = 0;
   std::string activations_ = "int8";
   bool no_pin_ = false;
-  std::string expert_folder_, dump_routing_, audit_;
+  std::string expert_folder_, dump_routing_, replay_routing_, audit_;
   CacheFlags cache_;
 };
 

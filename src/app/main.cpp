@@ -46,11 +46,11 @@ int parsing_ended(const CLI::App& program, const CLI::ParseError& end, Console& 
 int run_program(int argc, char** argv, Console& console) {
   CLI::App program("", "strata");
   set_up_help(program);
-  const std::vector<Command> commands = {add_run(program),        add_serve(program),
-                                         add_inspect(program),    add_tokenize(program),
-                                         add_perplexity(program), add_bench(program),
-                                         add_plan(program),       add_profile(program),
-                                         add_simulate(program),   add_help_markdown(program)};
+  const std::vector<Command> commands = {
+      add_run(program),      add_serve(program),        add_inspect(program),
+      add_tokenize(program), add_perplexity(program),   add_bench(program),
+      add_plan(program),     add_profile(program),      add_trace(program),
+      add_simulate(program), add_help_markdown(program)};
   for (const Command& command : commands) {
     if (!command.options->get_group().empty()) command.options->group("Commands");
   }

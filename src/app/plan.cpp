@@ -70,8 +70,8 @@ core::PlanInput input_of(const PlanOptions& options) {
   if (!options.cache.empty()) cache.size = core::parse_cache_request(options.cache);
   cache = runtime::resolve(cache, gpu);
   cache.reserve_bytes = static_cast<std::uint64_t>(options.reserve_mib) << 20;
-  const device::KvType kv = options.kv == "f32" ? device::KvType::kF32 : device::KvType::kF16;
-  core::PlanInput in = runtime::plan_input(h, tensors, {context, options.window, kv}, cache);
+  core::PlanInput in =
+      runtime::plan_input(h, tensors, {context, options.window, parse_kv_type(options.kv)}, cache);
   in.accelerator = runtime::accelerator_of(cache, gpu);
   if (gpu) in.accelerator_bytes = core::parse_size(options.vram);
   in.experts_on_disk = options.on_disk;
@@ -115,7 +115,7 @@ Command add_plan(CLI::App& program) {
       ->check(CLI::Range(0, 1 << 30).description(""))
       ->capture_default_str()
       ->group(what);
-  add_choice(*app, "--kv", o->kv, {"f16", "f32"}, "cells of the KV cache")
+  add_choice(*app, "--kv,--kv-type", o->kv, {"f16", "f32", "q8_0"}, "cells of the KV cache")
       ->capture_default_str()
       ->group(what);
   app->add_option("--window", o->window, "most tokens of a prompt computed at once")

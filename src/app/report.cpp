@@ -19,6 +19,19 @@ static_assert(kAllParts.size() == runtime::kParts);
 
 double per(double value, double divisor) { return divisor > 0 ? value / divisor : 0; }
 
+// Lines of what not every run has.
+std::string extras(const Engine& engine) {
+  const LoadReport& report = engine.report();
+  std::string text = describe_cache(engine);
+  if (!report.replay.empty()) {
+    text += fmt::format(
+        "{}routing  replayed from {}, {} tokens, then from its start again; the router is not "
+        "asked",
+        text.empty() ? "" : "\n", report.replay.string(), report.replay_tokens);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string json_line(const nlohmann::ordered_json& json) {
@@ -88,7 +101,7 @@ std::string describe_device(const LoadReport& report) {
 }
 
 std::string start_report(const Engine& engine) {
-  const std::string cache = describe_cache(engine);
+  const std::string extra = extras(engine);
   const LoadReport& report = engine.report();
   const model::HParams& h = engine.hparams();
   return fmt::format(
@@ -104,7 +117,7 @@ std::string start_report(const Engine& engine) {
                                    : fmt::format(" on disk in {}", report.expert_folder.string()),
       format_bytes(static_cast<double>(report.dense_bytes)),
       format_bytes(static_cast<double>(report.kv_bytes_per_position)), report.context,
-      cache.empty() ? "" : "\n", cache);
+      extra.empty() ? "" : "\n", extra);
 }
 
 nlohmann::ordered_json load_json(const Engine& engine) {
@@ -129,6 +142,7 @@ nlohmann::ordered_json load_json(const Engine& engine) {
            {{"experts", report.expert_bytes},
             {"dense", report.dense_bytes},
             {"kv_per_position", report.kv_bytes_per_position}}},
+          {"replayed_tokens", report.replay_tokens},
           {"seconds", report.seconds}};
 }
 

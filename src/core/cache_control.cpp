@@ -27,10 +27,12 @@ CacheControl::CacheControl(ExpertCache& cache, const ExpertStore& store, CopyEng
       copies_(copies),
       states_(geometry_.pairs(), ExpertState::kAbsent),
       residences_(geometry_.pairs()),
-      arriving_(static_cast<std::size_t>(cache.slots())),
+      scores_(static_cast<std::size_t>(geometry_.experts)),
+      arriving_(static_cast<std::size_t>(cache.all_slots())),
       read_back_(static_cast<std::size_t>(geometry_.layers)),
       hits_profile_(static_cast<std::size_t>(geometry_.layers)) {
   landed_.reserve(arriving_.size());
+  fetched_.reserve(arriving_.size());
   if (profile != nullptr) learned_.seed(*profile, kLearnedPrior);
 }
 
@@ -58,7 +60,8 @@ void CacheControl::drain() {
 void CacheControl::start(const ExpertCache::Fill& fill, bool from_profile) {
   arriving_[static_cast<std::size_t>(fill.slot)] = fill.id;
   states_[at(fill.id)] = ExpertState::kArriving;
-  residences_[at(fill.id)] = {.from_profile = from_profile, .served = false, .window = window_};
+  residences_[at(fill.id)] = {
+      .from_profile = from_profile, .admitted = false, .served = false, .window = window_};
   copies_.submit(fill);
 }
 
@@ -86,6 +89,7 @@ void CacheControl::after_window(const WindowRouting& routing, double slow, doubl
   const Stopwatch watch;
   learn(routing);
   land();
+  admit_fetched();
   if (options_.adapt_every > 0 && since_pass_ >= options_.adapt_every) pass(slow, fast);
   swaps_.bookkeeping_seconds += watch.seconds();
 }
@@ -118,10 +122,50 @@ void CacheControl::count_hits(int layer, std::span<const std::int32_t> experts) 
     if (residence.from_profile) {
       ++hits_profile_[static_cast<std::size_t>(layer)];
     } else if (!residence.served) {
-      ++swaps_.useful;
+      ++(residence.admitted ? swaps_.admitted_useful : swaps_.useful);
     }
     residence.served = true;
   }
+}
+
+// The resident of the layer with the lowest of scores_, -1 without one.
+std::int32_t CacheControl::coldest(int layer) const {
+  std::int32_t lowest = -1;
+  for (std::int32_t e = 0; e < geometry_.experts; ++e) {
+    if (states_[at({layer, e})] != ExpertState::kResident) continue;
+    const auto score = [this](std::int32_t i) { return scores_[static_cast<std::size_t>(i)]; };
+    if (lowest < 0 || score(e) < score(lowest)) lowest = e;
+  }
+  return lowest;
+}
+
+void CacheControl::admit_fetched() {
+  fetched_.clear();
+  cache_.staged(fetched_);
+  if (fetched_.empty()) return;
+  const Admission admission = policy_->admission();
+  const bool swaps = options_.adapt_every > 0;
+  const float worthless = policy_->scores_are_rates() ? 0 : kNeverUsed;
+  for (const auto& [slot, id] : fetched_) {
+    if (admission == Admission::kNever || states_[at(id)] != ExpertState::kAbsent) continue;
+    policy_->scores(id.layer, scores_);
+    const float score = scores_[static_cast<std::size_t>(id.expert)];
+    if (score <= worthless) continue;
+    if (cache_.held(id.layer) < cache_.quota(id.layer)) {
+      cache_.adopt(slot);
+    } else {
+      if (!swaps || admission == Admission::kFreeSlots) continue;
+      const std::int32_t victim = coldest(id.layer);
+      if (victim < 0 || score <= scores_[static_cast<std::size_t>(victim)]) continue;
+      leave({id.layer, victim});
+      cache_.adopt(slot, {id.layer, victim});
+    }
+    states_[at(id)] = ExpertState::kResident;
+    residences_[at(id)] = {
+        .from_profile = false, .admitted = true, .served = false, .window = window_};
+    ++swaps_.admitted;
+  }
+  cache_.forget_staged();
 }
 
 void CacheControl::pass(double slow, double fast) {
@@ -164,7 +208,7 @@ void CacheControl::pass(double slow, double fast) {
 void CacheControl::leave(ExpertId victim) {
   states_[at(victim)] = ExpertState::kAbsent;
   const Residence& residence = residences_[at(victim)];
-  if (!residence.from_profile && !residence.served) ++swaps_.wasted;
+  if (!residence.from_profile && !residence.admitted && !residence.served) ++swaps_.wasted;
 }
 
 Profile CacheControl::learned_profile() const {

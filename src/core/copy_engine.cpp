@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace strata::core {
-namespace {
 
 // Copies in pieces and sleeps off what was faster than the link.
 void copy_throttled(device::Copier& copier, const ExpertCache::Fill& fill, double bytes_per_second,
@@ -23,8 +22,6 @@ void copy_throttled(device::Copier& copier, const ExpertCache::Fill& fill, doubl
     if (ahead > 0) std::this_thread::sleep_for(std::chrono::duration<double>(ahead));
   }
 }
-
-}  // namespace
 
 CopyEngine::CopyEngine(std::unique_ptr<device::Copier> copier, double bytes_per_second)
     : copier_(std::move(copier)),
@@ -51,6 +48,7 @@ void CopyEngine::submit(const ExpertCache::Fill& fill) {
 void CopyEngine::collect(std::vector<std::int32_t>& landed) {
   if (arrivals_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
   arrivals_.store(0, std::memory_order_relaxed);
   landed.insert(landed.end(), landed_.begin(), landed_.end());
   landed_.clear();
@@ -58,7 +56,24 @@ void CopyEngine::collect(std::vector<std::int32_t>& landed) {
 
 void CopyEngine::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+  changed_.wait(lock, [this] { return failure_ || (queue_.empty() && !busy_); });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+// False when it failed.
+bool CopyEngine::copy(const ExpertCache::Fill& fill, const std::stop_token& stop) {
+  try {
+    const Stopwatch watch;
+    copy_throttled(*copier_, fill, bytes_per_second_, stop);
+    copied_bytes_ += static_cast<double>(fill.bytes);
+    copied_seconds_ += watch.seconds();
+    return true;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    arrivals_.fetch_add(1, std::memory_order_release);
+    return false;
+  }
 }
 
 void CopyEngine::work(const std::stop_token& stop) {
@@ -68,16 +83,17 @@ void CopyEngine::work(const std::stop_token& stop) {
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
-    const Stopwatch watch;
-    copy_throttled(*copier_, fill, bytes_per_second_, stop);
-    copied_bytes_ += static_cast<double>(fill.bytes);
-    copied_seconds_ += watch.seconds();
+    const bool copied = copy(fill, stop);
     if (copied_seconds_ > 0) {
       speed_.store(copied_bytes_ / copied_seconds_, std::memory_order_relaxed);
     }
     lock.lock();
     busy_ = false;
     under_way_.fetch_sub(fill.bytes, std::memory_order_relaxed);
+    if (!copied) {
+      changed_.notify_all();
+      return;
+    }
     if (!stop.stop_requested()) {
       landed_.push_back(fill.slot);
       arrivals_.fetch_add(1, std::memory_order_release);

@@ -24,8 +24,8 @@ DispatchPlan ExpertDispatch::plan(const ExpertStore& store, int layer,
     const std::int32_t slot = cache == nullptr ? kNotResident : cache->slot_of({layer, expert});
     const std::byte* blob = slot == kNotResident ? store.blob(layer, expert) : cache->blob(slot);
     (slot == kNotResident ? misses_ : hits_)
-        .push_back(
-            {blob, std::span(tokens_).subspan(from, size), std::span(rows_).subspan(from, size)});
+        .push_back({blob, std::span(tokens_).subspan(from, size),
+                    std::span(rows_).subspan(from, size), static_cast<std::int32_t>(e)});
     start += n;
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {

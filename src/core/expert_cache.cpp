@@ -14,7 +14,7 @@ std::size_t ExpertCache::slot_bytes(const quant::ExpertLayout& layout) noexcept 
 }
 
 ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int experts,
-                         std::span<const int> quotas)
+                         std::span<const int> quotas, int staging)
     : device_(device),
       store_(store),
       experts_(experts),
@@ -31,14 +31,22 @@ ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int e
     }
     const std::size_t bytes = slot_bytes(store.layout(layer));
     auto c = std::ranges::find(classes_, bytes, &SizeClass::bytes);
-    if (c == classes_.end()) c = classes_.insert(c, SizeClass{bytes, {}});
+    if (c == classes_.end()) c = classes_.insert(c, SizeClass{bytes, {}, {}});
     const auto size_class = static_cast<int>(c - classes_.begin());
     class_of_layer_.push_back(size_class);
     for (int i = 0; i < quota(layer); ++i, offset += bytes) slots_.push_back({offset, size_class});
   }
+  resident_slots_ = all_slots();
+  bytes_ = offset;
   // The free list hands out low slots first.
-  for (std::int32_t s = slots() - 1; s >= 0; --s)
+  for (std::int32_t s = resident_slots_ - 1; s >= 0; --s)
     classes_[index(slots_[index(s)].size_class)].free.push_back(s);
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    for (int i = 0; i < staging; ++i, offset += classes_[c].bytes) {
+      classes_[c].staging.push_back(all_slots());
+      slots_.push_back({offset, static_cast<int>(c), State::kStaging});
+    }
+  }
   if (offset > 0) arena_ = device.allocate(offset);
 }
 
@@ -76,10 +84,71 @@ ExpertCache::Fill ExpertCache::begin(ExpertId newcomer, ExpertId victim) {
 void ExpertCache::finish(std::int32_t slot) {
   Slot& s = slots_[index(slot)];
   assert(s.state == State::kFilling);
-  s.state = State::kResident;
   promised_[flat(s.owner)] = 0;
+  become_resident(slot);
+}
+
+void ExpertCache::become_resident(std::int32_t slot) {
+  Slot& s = slots_[index(slot)];
+  s.state = State::kResident;
   table_[flat(s.owner)] = slot;
   ++resident_[index(s.owner.layer)];
+}
+
+ExpertCache::Fill ExpertCache::stage(ExpertId expert) {
+  assert(slot_of(expert) == kNotResident);
+  SizeClass& size_class = classes_[index(class_of_layer_[index(expert.layer)])];
+  const std::int32_t slot = size_class.staging[size_class.next];
+  size_class.next = (size_class.next + 1) % size_class.staging.size();
+  Slot& s = slots_[index(slot)];
+  s.owner = expert;
+  return {slot, expert, store_.blob(expert.layer, expert.expert), arena_->data() + s.offset,
+          store_.layout(expert.layer).bytes()};
+}
+
+void ExpertCache::staged(std::vector<std::pair<std::int32_t, ExpertId>>& out) const {
+  for (const SizeClass& c : classes_) {
+    for (const std::int32_t slot : c.staging) {
+      const ExpertId owner = slots_[index(slot)].owner;
+      if (owner.layer >= 0) out.emplace_back(slot, owner);
+    }
+  }
+}
+
+void ExpertCache::forget_staged() noexcept {
+  for (const SizeClass& c : classes_) {
+    for (const std::int32_t slot : c.staging) slots_[index(slot)].owner = {-1, -1};
+  }
+}
+
+void ExpertCache::become_staging(std::int32_t slot, std::int32_t in_place_of) {
+  Slot& s = slots_[index(slot)];
+  s.state = State::kStaging;
+  s.owner = {-1, -1};
+  std::ranges::replace(classes_[index(s.size_class)].staging, in_place_of, slot);
+}
+
+void ExpertCache::adopt(std::int32_t slot) {
+  const ExpertId expert = slots_[index(slot)].owner;
+  assert(slot_of(expert) == kNotResident && !is_promised(expert));
+  assert(held(expert.layer) < quota(expert.layer));
+  std::vector<std::int32_t>& free = classes_[index(slots_[index(slot)].size_class)].free;
+  assert(!free.empty());  // quotas of a class sum up to its resident slots
+  become_staging(free.back(), slot);
+  free.pop_back();
+  ++held_[index(expert.layer)];
+  become_resident(slot);
+}
+
+void ExpertCache::adopt(std::int32_t slot, ExpertId victim) {
+  [[maybe_unused]] const ExpertId expert = slots_[index(slot)].owner;
+  assert(expert.layer == victim.layer && slot_of(expert) == kNotResident && !is_promised(expert));
+  const std::int32_t left = slot_of(victim);
+  assert(left != kNotResident);
+  table_[flat(victim)] = kNotResident;
+  --resident_[index(victim.layer)];
+  become_staging(left, slot);
+  become_resident(slot);
 }
 
 void ExpertCache::abandon(std::int32_t slot) {

@@ -1,6 +1,8 @@
 #include "strata/core/expert_tiers.hpp"
 
 #include "strata/base/clock.hpp"
+#include "strata/base/error.hpp"
+#include "strata/core/copy_engine.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -11,20 +13,26 @@ namespace strata::core {
 TierCounts& TierCounts::operator+=(const TierCounts& other) noexcept {
   hit_rows += other.hit_rows;
   miss_rows += other.miss_rows;
+  fetch_rows += other.fetch_rows;
   hit_experts += other.hit_experts;
   miss_experts += other.miss_experts;
+  fetch_experts += other.fetch_experts;
   hit_bytes += other.hit_bytes;
   miss_bytes += other.miss_bytes;
+  fetch_bytes += other.fetch_bytes;
   hit_seconds += other.hit_seconds;
   miss_seconds += other.miss_seconds;
+  fetch_seconds += other.fetch_seconds;
   return *this;
 }
 
 TierCounts TierCounts::operator-(const TierCounts& earlier) const noexcept {
-  return {hit_rows - earlier.hit_rows,       miss_rows - earlier.miss_rows,
-          hit_experts - earlier.hit_experts, miss_experts - earlier.miss_experts,
-          hit_bytes - earlier.hit_bytes,     miss_bytes - earlier.miss_bytes,
-          hit_seconds - earlier.hit_seconds, miss_seconds - earlier.miss_seconds};
+  return {hit_rows - earlier.hit_rows,         miss_rows - earlier.miss_rows,
+          fetch_rows - earlier.fetch_rows,     hit_experts - earlier.hit_experts,
+          miss_experts - earlier.miss_experts, fetch_experts - earlier.fetch_experts,
+          hit_bytes - earlier.hit_bytes,       miss_bytes - earlier.miss_bytes,
+          fetch_bytes - earlier.fetch_bytes,   hit_seconds - earlier.hit_seconds,
+          miss_seconds - earlier.miss_seconds, fetch_seconds - earlier.fetch_seconds};
 }
 
 TierCounts ExpertTiers::total() const noexcept {
@@ -32,6 +40,30 @@ TierCounts ExpertTiers::total() const noexcept {
   for (const TierCounts& layer : counts_) sum += layer;
   return sum;
 }
+
+struct ExpertTiers::Fetcher {
+  FetchChooser chooser;
+  std::unique_ptr<device::Copier> copier;
+  double link_bytes_per_second;
+  std::vector<device::ExpertWork> order;   // the layer's misses, those with most tokens first
+  std::vector<device::ExpertWork> staged;  // scratch
+
+  // The first of `order`, which are fetched; the pool gets the rest.
+  std::span<const device::ExpertWork> choose(int layer, const DispatchPlan& plan, std::size_t bytes,
+                                             int slots) {
+    order.assign(plan.misses.begin(), plan.misses.end());
+    int rows = 0;
+    for (const device::ExpertWork& w : order) rows += static_cast<int>(w.rows.size());
+    if (slots == 0) return {};
+    const int count = chooser.choose(
+        {layer, static_cast<int>(plan.hits.size()), static_cast<int>(order.size()), rows, bytes});
+    if (count == 0) return {};
+    std::ranges::sort(order, [](const device::ExpertWork& a, const device::ExpertWork& b) {
+      return a.rows.size() != b.rows.size() ? a.rows.size() > b.rows.size() : a.expert < b.expert;
+    });
+    return std::span(order).first(static_cast<std::size_t>(count));
+  }
+};
 
 ExpertTiers::ExpertTiers(const ExpertStore& store, device::Device& pool, int layers, int experts)
     : store_(store),
@@ -92,6 +124,16 @@ void ExpertTiers::attach(ExpertCache& cache, device::Device& accelerator, int ro
   service_ = std::thread([this] { serve(); });
 }
 
+void ExpertTiers::fetch(FetchRequest request, double link_bytes_per_second) {
+  assert(cache_ != nullptr);
+  if (request.off()) return;
+  const std::size_t most = static_cast<std::size_t>(cache_->experts());
+  fetcher_ = std::make_unique<Fetcher>(Fetcher{
+      FetchChooser(request, layers()), accelerator_->make_copier(), link_bytes_per_second, {}, {}});
+  fetcher_->order.reserve(most);
+  fetcher_->staged.reserve(most);
+}
+
 ExpertTiers::~ExpertTiers() {
   if (!service_.joinable()) return;
   handover_->shutdown();
@@ -121,34 +163,108 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
                                    int used, device::Rows parts) {
   const quant::ExpertLayout& layout = store_.layout(layer);
   const DispatchPlan plan = dispatch_.plan(store_, layer, ids, used, cache_);
-  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
-  const Stopwatch watch;
-  if (plan.hits.empty()) {
-    // Nothing to do beside it: the caller works with the pool itself. Its service is asleep.
-    pool_.experts(to_pool(x), layout, plan.misses, pool_parts(parts));
-    from_pool(plan.misses, parts);
-    counts.miss_seconds += watch.seconds();
-  } else if (plan.misses.empty()) {
-    accelerator_->experts(x, layout, plan.hits, parts);
-    counts.hit_seconds += watch.seconds();
-  } else {
-    const std::uint64_t step = handover_->post({layer, to_pool(x), plan.misses, pool_parts(parts)});
-    accelerator_->experts(x, layout, plan.hits, parts);
-    counts.hit_seconds += watch.seconds();
-    handover_->wait(step);
-    counts.miss_seconds += served_seconds_;
-    from_pool(plan.misses, parts);
+  std::span<const device::ExpertWork> misses = plan.misses;
+  std::span<const device::ExpertWork> fetched;
+  if (fetcher_) {
+    fetched = fetcher_->choose(layer, plan, layout.bytes(), cache_->staging(layer));
+    misses = std::span(fetcher_->order).subspan(fetched.size());
   }
   const std::size_t experts = uses_.size() / counts_.size();
   for (const std::int32_t id : ids)
     ++uses_[static_cast<std::size_t>(layer) * experts + static_cast<std::size_t>(id)];
-  for (const device::ExpertWork& w : plan.hits) counts.hit_rows += w.rows.size();
-  for (const device::ExpertWork& w : plan.misses) counts.miss_rows += w.rows.size();
+  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
+  if (plan.hits.empty() && fetched.empty()) {
+    // Nothing to do beside it: the caller works with the pool itself. Its service is asleep.
+    const Stopwatch watch;
+    pool_.experts(to_pool(x), layout, misses, pool_parts(parts));
+    from_pool(misses, parts);
+    served_seconds_ = watch.seconds();
+    counts.miss_seconds += served_seconds_;
+  } else {
+    compute_beside(layer, x, plan.hits, misses, fetched, parts);
+  }
+  const auto rows_of = [](std::span<const device::ExpertWork> work) {
+    std::size_t rows = 0;
+    for (const device::ExpertWork& w : work) rows += w.rows.size();
+    return rows;
+  };
+  counts.hit_rows += rows_of(plan.hits);
+  counts.miss_rows += rows_of(misses);
+  counts.fetch_rows += rows_of(fetched);
   counts.hit_experts += plan.hits.size();
-  counts.miss_experts += plan.misses.size();
+  counts.miss_experts += misses.size();
+  counts.fetch_experts += fetched.size();
   counts.hit_bytes += plan.hits.size() * layout.bytes();
-  counts.miss_bytes += plan.misses.size() * layout.bytes();
+  counts.miss_bytes += misses.size() * layout.bytes();
+  counts.fetch_bytes += fetched.size() * layout.bytes();
+  if (fetcher_ && !misses.empty()) {
+    fetcher_->chooser.pool_took(static_cast<int>(misses.size()), static_cast<int>(rows_of(misses)),
+                                static_cast<double>(misses.size() * layout.bytes()),
+                                served_seconds_);
+  }
   return (plan.hits.size() + plan.misses.size()) * layout.bytes();
+}
+
+// The pool computes the misses while the accelerator computes hits and what is fetched.
+void ExpertTiers::compute_beside(int layer, device::Rows x,
+                                 std::span<const device::ExpertWork> hits,
+                                 std::span<const device::ExpertWork> misses,
+                                 std::span<const device::ExpertWork> fetched, device::Rows parts) {
+  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
+  const quant::ExpertLayout& layout = store_.layout(layer);
+  const Stopwatch watch;
+  std::uint64_t step = 0;
+  if (!misses.empty()) step = handover_->post({layer, to_pool(x), misses, pool_parts(parts)});
+  try {
+    // What an earlier layer fetched may still be read from the staging slots.
+    if (!fetched.empty()) accelerator_->synchronize();
+    if (!hits.empty()) {
+      accelerator_->experts(x, layout, hits, parts);
+      const double seconds = watch.seconds();
+      counts.hit_seconds += seconds;
+      if (fetcher_ && accelerator_->is_host_memory()) {  // elsewhere it has only been started
+        fetcher_->chooser.accelerator_took(static_cast<double>(hits.size() * layout.bytes()),
+                                           seconds);
+      }
+    }
+    compute_fetched(layer, x, fetched, parts);
+  } catch (...) {
+    // The pool must not go on with lists that are about to change.
+    if (step != 0) {
+      try {
+        handover_->wait(step);
+      } catch (const Error&) {  // the first error says more
+      }
+    }
+    throw;
+  }
+  if (step == 0) return;
+  handover_->wait(step);
+  counts.miss_seconds += served_seconds_;
+  from_pool(misses, parts);
+}
+
+// As many at once as there are staging slots.
+void ExpertTiers::compute_fetched(int layer, device::Rows x,
+                                  std::span<const device::ExpertWork> fetched, device::Rows parts) {
+  const quant::ExpertLayout& layout = store_.layout(layer);
+  const auto most = static_cast<std::size_t>(cache_->staging(layer));
+  for (std::size_t first = 0; first < fetched.size(); first += most) {
+    if (first > 0) accelerator_->synchronize();
+    fetcher_->staged.clear();
+    const Stopwatch watch;
+    for (const device::ExpertWork& w :
+         fetched.subspan(first, std::min(most, fetched.size() - first))) {
+      const ExpertCache::Fill fill = cache_->stage({layer, w.expert});
+      copy_throttled(*fetcher_->copier, fill, fetcher_->link_bytes_per_second);
+      fetcher_->staged.push_back({fill.to, w.tokens, w.rows, w.expert});
+    }
+    const double seconds = watch.seconds();
+    counts_[static_cast<std::size_t>(layer)].fetch_seconds += seconds;
+    fetcher_->chooser.link_took(static_cast<double>(fetcher_->staged.size() * layout.bytes()),
+                                seconds);
+    accelerator_->experts(x, layout, fetcher_->staged, parts);
+  }
 }
 
 }  // namespace strata::core

@@ -41,7 +41,19 @@ struct Layer {
 
 }  // namespace
 
-Trace synthetic_trace(const SyntheticOptions& o) {
+SyntheticOptions scaled_to_experts(SyntheticOptions options) noexcept {
+  options.zipf_bend *= options.experts / static_cast<double>(SyntheticOptions{}.experts);
+  return options;
+}
+
+Trace synthetic_trace(const SyntheticOptions& options) {
+  Trace trace;
+  make_synthetic_trace(options, [&trace](const RoutingEvent& event) { trace.add(event); });
+  return trace;
+}
+
+void make_synthetic_trace(const SyntheticOptions& o,
+                          const std::function<void(const RoutingEvent&)>& event) {
   assert(o.layers > 0 && o.used > 0 && o.used <= o.experts && o.topic_tokens >= 1);
   Random random(o.seed);
   const auto experts = static_cast<std::size_t>(o.experts);
@@ -59,7 +71,6 @@ Trace synthetic_trace(const SyntheticOptions& o) {
     layer.topic.resize(experts);
   }
   const double fresh = o.walk_spread * std::sqrt(1 - o.persistence * o.persistence);
-  Trace trace;
   std::vector<std::pair<double, std::int32_t>> keys(experts);
   std::vector<std::int32_t> ids(used);
   std::vector<float> weights(used);
@@ -80,10 +91,9 @@ Trace synthetic_trace(const SyntheticOptions& o) {
         ids[j] = keys[j].second;
         weights[j] = static_cast<float>(std::exp(keys[j].first - keys[0].first) / sum);
       }
-      trace.add({token, static_cast<std::int32_t>(l), ids, weights});
+      event({token, static_cast<std::int32_t>(l), ids, weights});
     }
   }
-  return trace;
 }
 
 }  // namespace strata::core

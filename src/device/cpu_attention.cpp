@@ -57,11 +57,12 @@ struct ChunkCall {
     const KvLayer& cache = places[tile.first].cache;
     const std::int64_t dim = shape.head_dim;
     const std::size_t from =
-        static_cast<std::size_t>((static_cast<std::int64_t>(kv) * cache.capacity + begin) * dim) *
-        cell_bytes(cache.type);
+        static_cast<std::size_t>(static_cast<std::int64_t>(kv) * cache.capacity + begin) *
+        kv_row_bytes(cache.type, shape.head_dim);
     const int at = skipped * heads;
-    const auto attend =
-        cache.type == KvType::kF16 ? kernels.attention_chunk_f16 : kernels.attention_chunk_f32;
+    const auto attend = cache.type == KvType::kF16   ? kernels.attention_chunk_f16
+                        : cache.type == KvType::kF32 ? kernels.attention_chunk_f32
+                                                     : kernels.attention_chunk_q8;
     attend({rows, visible, n, *std::max_element(visible, visible + n), shape.head_dim,
             cache.keys + from, cache.values + from, shape.scale, scores, max + at, sum + at,
             out + at * dim});

@@ -172,33 +172,75 @@ void CpuDevice::rope(Rows x, int head_dim, std::span<const TokenPlace> places, c
   });
 }
 
+namespace {
+
+// Where a position's key and value of one head lie. Keys of 16 positions are interleaved.
+struct HeadCells {
+  std::byte* key_group;  // the 16 keys'
+  std::byte* value_row;
+  std::int64_t lane;  // of the key in its group
+  HeadCells(const TokenPlace& place, int head, int head_dim)
+      : key_group(place.cache.keys), value_row(place.cache.values), lane(place.position % 16) {
+    const std::size_t row = kv_row_bytes(place.cache.type, head_dim);
+    const std::int64_t first = static_cast<std::int64_t>(head) * place.cache.capacity;
+    key_group += static_cast<std::size_t>(first + place.position - lane) * row;
+    value_row += static_cast<std::size_t>(first + place.position) * row;
+  }
+};
+
+// Cells of the same type as the rows.
+template <class Cell>
+void write_cells(const HeadCells& at, const Cell* key, const Cell* value, int head_dim) {
+  Cell* keys = reinterpret_cast<Cell*>(at.key_group) + at.lane;
+  for (std::int64_t d = 0; d < head_dim; ++d) keys[d * 16] = key[d];
+  std::memcpy(at.value_row, value, sizeof(Cell) * static_cast<std::size_t>(head_dim));
+}
+
+void write_halves(const kernels::Kernels& kernels, const HeadCells& at, const float* key,
+                  const float* value, int head_dim) {
+  std::uint16_t key_half[kMaxHeadDim];
+  std::uint16_t value_half[kMaxHeadDim];
+  kernels.to_half(key, head_dim, key_half);
+  kernels.to_half(value, head_dim, value_half);
+  write_cells(at, key_half, value_half, head_dim);
+}
+
+// Scales, then codes.
+void write_q8(const kernels::Kernels& kernels, const HeadCells& at, const float* key,
+              const float* value, int head_dim) {
+  std::int8_t codes[kMaxHeadDim];
+  std::uint16_t scales[kMaxHeadDim / kKvBlock];
+  const int blocks = (head_dim + kKvBlock - 1) / kKvBlock;
+  kernels.to_q8(key, head_dim, codes, scales);
+  auto* key_scales = reinterpret_cast<std::uint16_t*>(at.key_group) + at.lane;
+  for (int b = 0; b < blocks; ++b) key_scales[b * 16] = scales[b];
+  auto* key_codes = reinterpret_cast<std::int8_t*>(at.key_group + 32 * blocks) + at.lane;
+  for (int d = 0; d < head_dim; ++d) key_codes[d * 16] = codes[d];
+  kernels.to_q8(value, head_dim, codes, scales);
+  std::memcpy(at.value_row, scales, 2 * static_cast<std::size_t>(blocks));
+  std::memcpy(at.value_row + 2 * blocks, codes, static_cast<std::size_t>(head_dim));
+}
+
+}  // namespace
+
 void CpuDevice::kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
                           const AttentionShape& shape) {
-  // Cell by cell for keys (their positions lie interleaved), a row at a time for values.
-  const auto write = [&]<class Cell>(std::size_t t, const Cell* key, const Cell* value, int head) {
-    const KvLayer& cache = places[t].cache;
-    const std::int64_t dim = shape.head_dim;
-    const std::int64_t position = places[t].position;
-    Cell* keys = reinterpret_cast<Cell*>(cache.keys) +
-                 (head * (cache.capacity / 16) + position / 16) * dim * 16 + position % 16;
-    for (std::int64_t d = 0; d < dim; ++d) keys[d * 16] = key[d];
-    Cell* values = reinterpret_cast<Cell*>(cache.values) +
-                   (head * static_cast<std::int64_t>(cache.capacity) + position) * dim;
-    std::memcpy(values, value, sizeof(Cell) * static_cast<std::size_t>(dim));
-  };
+  const int dim = shape.head_dim;
   spread(pool_, places.size(), static_cast<std::size_t>(k.width) * 2, [&](std::size_t t, int) {
-    std::uint16_t key_half[kMaxHeadDim];
-    std::uint16_t value_half[kMaxHeadDim];
     for (int h = 0; h < shape.kv_heads; ++h) {
-      const float* key = k.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * shape.head_dim;
-      const float* value =
-          v.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * shape.head_dim;
-      if (places[t].cache.type == KvType::kF32) {
-        write(t, key, value, h);
-      } else {
-        kernels_.to_half(key, shape.head_dim, key_half);
-        kernels_.to_half(value, shape.head_dim, value_half);
-        write(t, +key_half, +value_half, h);
+      const float* key = k.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * dim;
+      const float* value = v.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * dim;
+      const HeadCells at(places[t], h, dim);
+      switch (places[t].cache.type) {
+        case KvType::kF32:
+          write_cells(at, key, value, dim);
+          break;
+        case KvType::kF16:
+          write_halves(kernels_, at, key, value, dim);
+          break;
+        case KvType::kQ8_0:
+          write_q8(kernels_, at, key, value, dim);
+          break;
       }
     }
   });

@@ -42,9 +42,9 @@ void CudaStaging::begin(std::size_t bytes, int arrays) {
     host_ = CudaBlock();
     device_ = CudaBlock();
     const std::size_t size = std::max(kBytes, 2 * room);
-    host_ = CudaBlock(size, true);
-    device_ = CudaBlock(size, false);
     end_ = 0;
+    device_ = CudaBlock(size, false);
+    host_ = CudaBlock(size, true);  // last: its size tells that both are there
   } else if (end_ + room > host_.size()) {
     cuda::synchronize(stream_);  // the copies of the last round have read the ring
     end_ = 0;

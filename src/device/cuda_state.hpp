@@ -152,8 +152,11 @@ class CudaDevice final : public Device {
 };
 
 [[nodiscard]] inline cuda::Place to_place(const TokenPlace& p) noexcept {
-  return {p.cache.keys,     p.cache.values, p.cache.type == KvType::kF16 ? 1 : 0,
-          p.cache.capacity, p.position,     0};
+  using cuda::Cells;
+  const Cells cells = p.cache.type == KvType::kF16   ? Cells::kF16
+                      : p.cache.type == KvType::kF32 ? Cells::kF32
+                                                     : Cells::kQ8;
+  return {p.cache.keys, p.cache.values, cells, p.cache.capacity, p.position, 0};
 }
 
 // Jobs of at most 1, 2, 4 and 8 columns, and of more, for tensor cores.
@@ -170,7 +173,7 @@ struct CudaDevice::State {
 
   // Whether many columns of a type are multiplied on tensor cores. The bits are the same.
   [[nodiscard]] bool in_tiles(gguf::Type type) const noexcept {
-    return gpu.major >= 8 && !quant::is_float(type);
+    return gpu.int8_tiles && !quant::is_float(type);
   }
   // x quantised as panels of one token.
   [[nodiscard]] const std::byte* quantize(Rows x);

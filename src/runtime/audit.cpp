@@ -71,11 +71,12 @@ void AuditLog::check(const std::filesystem::path& path) { append_line(path, "");
 
 AuditCounts AuditLog::counts() const {
   const core::TierCounts tiers = forward_.tiers().total();
-  AuditCounts counts{tiers.hit_experts, 0, tiers.miss_experts, 0, tiers.miss_bytes, 0};
+  AuditCounts counts{tiers.hit_experts, 0, tiers.miss_experts + tiers.fetch_experts, 0,
+                     tiers.miss_bytes,  0};
   if (caching_ == nullptr) return counts;
   for (int layer = 0; layer < forward_.tiers().layers(); ++layer)
     counts.hits_profile += caching_->control().hits_profile(layer);
-  counts.bytes_upload = caching_->control().swaps().bytes_copied;
+  counts.bytes_upload = caching_->control().swaps().bytes_copied + tiers.fetch_bytes;
   counts.swaps = caching_->control().swaps().copies;
   return counts;
 }
@@ -106,7 +107,7 @@ ordered_json AuditLog::layers() const {
         {"slots", caching_ == nullptr ? 0 : caching_->cache().quota(layer)},
         {"hits", counts.hit_experts},
         {"hits_profile", caching_ == nullptr ? 0 : caching_->control().hits_profile(layer)},
-        {"misses", counts.miss_experts},
+        {"misses", counts.miss_experts + counts.fetch_experts},
         {"resident", ordered_json::array()}};
     if (caching_ != nullptr) {
       const auto table = caching_->cache().table(layer);

@@ -2,6 +2,7 @@
 
 #include "strata/base/clock.hpp"
 #include "strata/base/error.hpp"
+#include "strata/core/routing_replay.hpp"
 #include "strata/core/trace.hpp"
 #include "strata/device/cuda_device.hpp"
 #include "strata/gguf/file.hpp"
@@ -127,6 +128,13 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   // A file that cannot be written is told before minutes of loading, not after.
   if (!options.dump_routing.empty())
     engine->trace_ = std::make_unique<core::TraceWriter>(options.dump_routing);
+  if (!options.replay_routing.empty()) {
+    const model::HParams h = model::read_hparams(file);
+    engine->replay_ = std::make_unique<const core::RoutingReplay>(
+        options.replay_routing, core::ExpertGeometry{h.layers, h.experts}, h.experts_used);
+    report.replay = options.replay_routing;
+    report.replay_tokens = engine->replay_->tokens();
+  }
   if (!options.audit.empty()) runtime::AuditLog::check(options.audit);
   engine->pool_ = std::make_unique<ThreadPool>(pool);
   engine->cpu_ = std::make_unique<device::CpuDevice>(*engine->pool_, cpu);
@@ -142,6 +150,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
     engine->caching_->attach(*engine->model_, *engine->forward_, plan, options.progress);
   }
   engine->watch_routing();
+  if (engine->replay_) engine->forward_->replay_routing(*engine->replay_);
 
   report.device = engine->cpu_->description();
   if (gpu) report.device = fmt::format("{}; {}", device.description(), report.device);

@@ -81,14 +81,30 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
   }
   planned_bytes_ = plan.cache_bytes;
   forward_ = &forward;
-  const std::vector<int> quotas = choose_quotas(model.experts);
-  cache_ =
-      std::make_unique<core::ExpertCache>(accelerator_, model.experts, geometry_.experts, quotas);
+  make_cache(model.experts);
   control_ = std::make_unique<core::CacheControl>(
       *cache_, model.experts, copies_, profile_ ? &*profile_ : nullptr,
       core::CacheControlOptions{options_.policy, options_.adapt_every, options_.adapt_swaps});
   if (profile_) control_->warm_start(*profile_, progress);
   forward.tiers().attach(*cache_, accelerator_, forward.max_window() * model.h.experts_used);
+  forward.tiers().fetch(options_.fetch, options_.link_bytes_per_second);
+}
+
+// What is free need not be had in one piece: a cache of all that fits becomes as small as it must.
+void ExpertCaching::make_cache(const core::ExpertStore& store) {
+  const int staging = options_.fetch.off() ? 0 : core::kFetchSlots;
+  const std::uint64_t step = std::max<std::uint64_t>(plan_.cache_bytes / 16, 1);
+  while (!cache_) {
+    try {
+      cache_ = std::make_unique<core::ExpertCache>(accelerator_, store, geometry_.experts,
+                                                   choose_quotas(store), staging);
+    } catch (const Error& error) {
+      const bool smaller = options_.size.kind == core::CacheRequest::Kind::kAuto &&
+                           error.kind() == ErrorKind::kResource && plan_.cache_bytes > step;
+      if (!smaller) throw;
+      plan_.cache_bytes -= step;
+    }
+  }
 }
 
 void ExpertCaching::after_window(const core::WindowRouting& routing) {

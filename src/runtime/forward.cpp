@@ -2,9 +2,11 @@
 
 #include "strata/base/clock.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <exception>
 
 namespace strata::runtime {
 namespace {
@@ -16,13 +18,17 @@ std::int64_t round_up(std::int64_t n) {
   return (n + quant::kGroupRows - 1) / quant::kGroupRows * quant::kGroupRows;
 }
 
-// Adds what the device does until its end to a part.
+// Adds what the device does until its end to a part; not when an error ends it.
 template <class Spans>
 class PartTimer {
  public:
   PartTimer(device::Device& device, Spans& spans, Part part)
       : device_(device), spans_(spans), part_(part), from_(device.mark()) {}
-  ~PartTimer() { spans_.push_back({part_, from_, device_.mark()}); }
+  ~PartTimer() noexcept(false) {  // a lost device fails here too
+    if (std::uncaught_exceptions() == exceptions_) {
+      spans_.push_back({part_, from_, device_.mark()});
+    }
+  }
   PartTimer(const PartTimer&) = delete;
   PartTimer& operator=(const PartTimer&) = delete;
 
@@ -31,6 +37,7 @@ class PartTimer {
   Spans& spans_;
   Part part_;
   int from_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace
@@ -38,8 +45,8 @@ class PartTimer {
 SequenceState::SequenceState(const Model& model, device::Device& device, int capacity,
                              device::KvType type)
     : capacity_(capacity), cells_(static_cast<int>(round_up(capacity))), type_(type) {
-  const std::size_t row = static_cast<std::size_t>(model.h.kv_heads) *
-                          static_cast<std::size_t>(model.h.head_dim) * device::cell_bytes(type);
+  const std::size_t row =
+      static_cast<std::size_t>(model.h.kv_heads) * device::kv_row_bytes(type, model.h.head_dim);
   const auto layers = static_cast<std::size_t>(model.h.layers);
   layer_bytes_ = row * static_cast<std::size_t>(cells_);
   position_bytes_ = layers * 2 * row;
@@ -96,11 +103,15 @@ Rows Forward::run(std::span<const WindowToken> window) {
   assert(!window.empty() && static_cast<int>(window.size()) <= max_window_);
   const Stopwatch watch;
   const model::HParams& h = model_.h;
+  spans_.clear();  // of a window that failed
+  device_.clear_marks();
   count_ = static_cast<int>(window.size());
   int wanted = 0;
   tokens_.clear();
+  replayed_.clear();
   for (const WindowToken& t : window) {
     tokens_.push_back(t.token);
+    replayed_.push_back(t.sequence->replay_start() + t.position);
     wanted += t.wants_logits ? 1 : 0;
   }
   {
@@ -117,9 +128,9 @@ Rows Forward::run(std::span<const WindowToken> window) {
   stats_.tokens += window.size();
 
   if (wanted > logits_rows_) {
-    logits_rows_ = wanted;
     logits_ = device_.allocate(sizeof(float) * static_cast<std::size_t>(round_up(h.vocab)) *
                                static_cast<std::size_t>(wanted));
+    logits_rows_ = wanted;
   }
   Rows logits{};
   if (wanted > 0) {
@@ -165,6 +176,27 @@ Forward::Choice Forward::read_choice(std::size_t choices) {
   }
   return {{reinterpret_cast<const std::int32_t*>(host), choices},
           {reinterpret_cast<const float*>(host) + choices, choices}};
+}
+
+void Forward::replay_routing(const core::RoutingReplay& replay) {
+  replay_ = &replay;
+  replay_choice_ = device_.allocate_host(choice_->size());
+}
+
+// The trace's choice, also where combine reads it.
+Forward::Choice Forward::replay_choice(int layer, std::size_t choices) {
+  auto* ids = reinterpret_cast<std::int32_t*>(replay_choice_->data());
+  auto* weights = reinterpret_cast<float*>(ids) + choices;
+  std::int32_t* id = ids;
+  float* weight = weights;
+  for (int row = 0; row < count_; ++row) {
+    const std::int64_t token = replayed_[static_cast<std::size_t>(row)];
+    id = std::ranges::copy(replay_->experts(layer, token), id).out;
+    weight = std::ranges::copy(replay_->weights(layer, token), weight).out;
+  }
+  device_.copy_from_host_later(choice_->data(), replay_choice_->data(),
+                               2 * sizeof(float) * choices);
+  return {{ids, choices}, {weights, choices}};
 }
 
 // x += output(attention(norm(x))). In the last layer only the rows whose logits are wanted go on
@@ -219,9 +251,10 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
       const bool ends =
           t + 1 == places_.size() || places_[t + 1].cache.keys != places_[t].cache.keys;
       if (ends) {
-        stats_.of(Part::kAttention).bytes += static_cast<std::uint64_t>(places_[t].position + 1) *
-                                             2 * device::cell_bytes(places_[t].cache.type) *
-                                             static_cast<std::uint64_t>(k.width);
+        stats_.of(Part::kAttention).bytes +=
+            static_cast<std::uint64_t>(places_[t].position + 1) * 2 *
+            device::kv_row_bytes(places_[t].cache.type, h.head_dim) *
+            static_cast<std::uint64_t>(h.kv_heads);
       }
     }
   }
@@ -241,6 +274,7 @@ void Forward::keep_only_wanted(std::span<const WindowToken> window) {
   for (int t = 0; t < count_; ++t) {
     if (!window[static_cast<std::size_t>(t)].wants_logits) continue;
     places_[kept_.size()] = places_[static_cast<std::size_t>(t)];
+    replayed_[kept_.size()] = replayed_[static_cast<std::size_t>(t)];
     kept_.push_back(t);
   }
   device_.keep_rows(x, kept_);
@@ -277,6 +311,7 @@ void Forward::expert_block(int layer) {
     const PartTimer timer(device_, spans_, Part::kOther);
     device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
     choice = read_choice(choices);
+    if (replay_ != nullptr) choice = replay_choice(layer, choices);
     if (observer_) observer_(layer, choice.ids, choice.weights, h.experts_used);
   }
   {

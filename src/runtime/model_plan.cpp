@@ -39,9 +39,9 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   core::PlanInput in;
   in.reserve_bytes = cache.reserve_bytes;
   in.dense_bytes = dense_bytes(tensors);
-  in.kv_bytes_per_position =
-      std::uint64_t{2} * device::cell_bytes(sizing.kv) * static_cast<std::uint64_t>(h.kv_heads) *
-      static_cast<std::uint64_t>(h.head_dim) * static_cast<std::uint64_t>(h.layers);
+  in.kv_bytes_per_position = std::uint64_t{2} * device::kv_row_bytes(sizing.kv, h.head_dim) *
+                             static_cast<std::uint64_t>(h.kv_heads) *
+                             static_cast<std::uint64_t>(h.layers);
   in.context = sizing.context;
   in.activation_bytes = Forward::activation_bytes(h, std::min(sizing.window, sizing.context));
   for (const model::LayerTensors& l : tensors.layers) {
@@ -53,6 +53,12 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   const std::uint64_t largest = std::ranges::max(in.slot_bytes);
   in.staging_bytes = 2 * largest + sizeof(float) * 8 * static_cast<std::uint64_t>(h.embd) *
                                        static_cast<std::uint64_t>(h.experts_used + 1);
+  if (!cache.fetch.off()) {  // staging slots of each size
+    std::vector<std::uint64_t> sizes = in.slot_bytes;
+    std::ranges::sort(sizes);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    for (const std::uint64_t bytes : sizes) in.staging_bytes += core::kFetchSlots * bytes;
+  }
   in.experts = h.experts;
   if (cache.policy.kind == core::PolicyKind::kPairs) {
     in.policy_bytes = core::Successors::table_bytes({h.layers, h.experts});

@@ -186,15 +186,16 @@ ExpertView view_experts(const Engine& engine) {
   ExpertView view;
   const core::TierCounts total = engine.tiers().total();
   view.hits = total.hit_experts;
-  view.misses = total.miss_experts;
+  view.misses = total.miss_experts + total.fetch_experts;
   view.cpu_bytes = total.miss_bytes;
   const runtime::ExpertCaching* caching = engine.caching();
   view.caching = caching != nullptr;
   for (int i = 0; i < engine.tiers().layers(); ++i) {
     const core::TierCounts& counts = engine.tiers().counts(i);
     const std::span<const std::uint64_t> uses = engine.tiers().uses(i);
-    ExpertView::Layer layer{counts.hit_experts,        0, counts.miss_experts, 0, {},
-                            {uses.begin(), uses.end()}};
+    ExpertView::Layer layer{
+        counts.hit_experts,        0, counts.miss_experts + counts.fetch_experts, 0, {},
+        {uses.begin(), uses.end()}};
     if (caching != nullptr) {
       layer.hits_profile = caching->control().hits_profile(i);
       layer.slots = caching->cache().quota(i);

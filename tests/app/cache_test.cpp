@@ -51,6 +51,28 @@ TEST(Cache, FlagsThatWouldDoNothingAreRefused) {
   refused({"--expert-cache", "9", "--vram-limit", "huge"}, "'huge' is not a size");
 }
 
+TEST(Cache, AMadeUpTraceOfAnySizeIsReplayed) {
+  const TempFolder folder;
+  const std::string trace = folder / "t";
+  const Ended made = run({"trace", trace, "--model", kDemo, "--tokens", "50"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  expect_parts(made.out, {"50 tokens, 12 layers x 64 experts, 8 a token and layer"});
+  const Ended bench = run({"bench", kDemo, "-p", "8", "-n", "8", "-r", "1", "--replay-routing",
+                           trace, "--expert-cache", "200", "--json", "-"});
+  EXPECT_EQ(bench.code, 0) << bench.err;
+  expect_parts(bench.err, {"routing  replayed from", "50 tokens"});
+  EXPECT_EQ(json::parse(bench.out)[1]["replayed_tokens"], 50);
+  EXPECT_EQ(run({"bench", "parity", kDemo, "-n", "60", "--cache", "200", "--policy", "lru",
+                 "--adapt", "1", "--thread-counts", "2", "--replay-routing", trace})
+                .code,
+            0);
+  EXPECT_EQ(run({"trace", trace, "--layers", "3", "--experts", "12", "--used", "3"}).code, 0);
+  const Ended foreign = run({"run", kDemo, "Hi", "--replay-routing", trace});
+  EXPECT_EQ(foreign.code, 3) << foreign.err;
+  expect_parts(foreign.err, {"token 0 has 3 experts", "12 layers and uses 8"});
+  EXPECT_EQ(run({"trace", trace, "--experts", "2", "--used", "3"}).code, 2);
+}
+
 TEST(Cache, ProfileAuditAndTraceAreWritten) {
   const TempFolder folder;
   const std::string profile = folder / "p.strp", audit = folder / "a.jsonl", trace = folder / "t";

@@ -17,6 +17,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace strata::core {
@@ -37,7 +38,7 @@ Model load_demo() {
 }
 
 struct Counts {
-  std::uint64_t scenarios = 0, windows = 0, swaps = 0, differing = 0;
+  std::uint64_t scenarios = 0, windows = 0, swaps = 0, adopted = 0, differing = 0;
   TierCounts tiers;
 };
 
@@ -50,10 +51,11 @@ class Scenario {
         pool_threads_({.threads = pick(1, 3), .cpus = {}}),
         accelerator_threads_({.threads = pick(1, 2), .cpus = {}}),
         copies_(accelerator_.make_copier(), pick(0, 1) == 0 ? 0 : 1e6 * pick(5, 500)),
-        cache_(accelerator_, m.store, m.h.experts, quotas()),
+        cache_(accelerator_, m.store, m.h.experts, quotas(), pick(1, 3)),
         tiers_(m.store, pool_, m.h.layers, m.h.experts),
         plain_(m.store, pool_, m.h.layers, m.h.experts) {
     tiers_.attach(cache_, accelerator_, kMostTokens * m.h.experts_used);
+    tiers_.fetch({.automatic = pick(0, 1) == 0, .share = 0.5 * pick(0, 2)}, 0);
     if (quota_ == m.h.experts && pick(0, 1) == 0) fill_all();
   }
   ~Scenario() { copies_.stop(); }  // in whatever state they are
@@ -103,8 +105,28 @@ class Scenario {
     }
   }
 
+  // What the last window fetched stays, or not.
+  void adopt(Counts& counts) {
+    fetched_.clear();
+    cache_.staged(fetched_);
+    for (const auto& [slot, id] : fetched_) {
+      if (cache_.slot_of(id) != kNotResident || cache_.is_promised(id) || pick(0, 1) == 0) continue;
+      if (cache_.held(id.layer) < cache_.quota(id.layer)) {
+        cache_.adopt(slot);
+      } else {
+        const auto table = cache_.table(id.layer);
+        const auto victim = std::ranges::find_if(table, [](std::int32_t s) { return s >= 0; });
+        if (victim == table.end()) continue;
+        cache_.adopt(slot, {id.layer, static_cast<int>(victim - table.begin())});
+      }
+      ++counts.adopted;
+    }
+    cache_.forget_staged();
+  }
+
   void swap(Counts& counts) {
     land();
+    adopt(counts);
     for (int i = pick(0, 6); i > 0; --i) {
       const int layer = pick(0, m_.h.layers - 1);
       const ExpertId newcomer{layer, pick(0, m_.h.experts - 1)};
@@ -162,13 +184,15 @@ class Scenario {
   ExpertCache cache_;
   ExpertTiers tiers_, plain_;
   std::vector<std::int32_t> landed_;
+  std::vector<std::pair<std::int32_t, ExpertId>> fetched_;
 };
 
 void print(const Counts& c, double seconds) {
   fmt::print(
-      "{:6.0f} s: {} scenarios, {} windows, {} swaps, {} expert rows hit and {} missed; "
-      "{} windows differ\n",
-      seconds, c.scenarios, c.windows, c.swaps, c.tiers.hit_rows, c.tiers.miss_rows, c.differing);
+      "{:6.0f} s: {} scenarios, {} windows, {} swaps, {} adopted, {} expert rows hit, {} missed "
+      "and {} fetched; {} windows differ\n",
+      seconds, c.scenarios, c.windows, c.swaps, c.adopted, c.tiers.hit_rows, c.tiers.miss_rows,
+      c.tiers.fetch_rows, c.differing);
   std::fflush(stdout);
 }
 
@@ -184,7 +208,8 @@ int stress(double seconds, unsigned seed) {
     print(counts, told);
   }
   print(counts, watch.seconds());
-  const bool all_kinds = counts.tiers.hit_rows > 0 && counts.tiers.miss_rows > 0;
+  const bool all_kinds =
+      counts.tiers.hit_rows > 0 && counts.tiers.miss_rows > 0 && counts.adopted > 0;
   return counts.differing == 0 && all_kinds ? 0 : 1;
 }
 

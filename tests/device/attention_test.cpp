@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace strata::device::test {
@@ -21,8 +23,7 @@ class Sequence {
         k_(random_rows(positions, static_cast<std::int64_t>(shape.kv_heads) * shape.head_dim,
                        seed)),
         v_(random_rows(positions, k_.width(), seed + 1)),
-        cells_(2 * size_of(shape.kv_heads) * size_of(capacity) * size_of(shape.head_dim) *
-                   cell_bytes(type),
+        cells_(2 * size_of(shape.kv_heads) * size_of(capacity) * kv_row_bytes(type, shape.head_dim),
                std::byte{0xff}) {
     cache_ = {cells_.data(), cells_.data() + cells_.size() / 2, type, capacity};
   }
@@ -51,7 +52,14 @@ class Sequence {
  private:
   [[nodiscard]] float cell(const OwnRows& rows, int head, int position, int d) const {
     const float exact = rows.row(position)[size_of(head * shape_.head_dim + d)];
-    return cache_.type == KvType::kF16 ? half_to_float(float_to_half(exact)) : exact;
+    if (cache_.type == KvType::kF32) return exact;
+    if (cache_.type == KvType::kF16) return half_to_float(float_to_half(exact));
+    float top = 0;
+    const int end = std::min(shape_.head_dim, (d / kKvBlock + 1) * kKvBlock);
+    for (int i = d / kKvBlock * kKvBlock; i < end; ++i)
+      top = std::max(top, std::abs(rows.row(position)[size_of(head * shape_.head_dim + i)]));
+    const float scale = half_to_float(float_to_half(top / 127.0F));
+    return std::clamp(std::nearbyint(exact * (1.0F / scale)), -127.0F, 127.0F) * scale;
   }
 
   AttentionShape shape_;
@@ -59,6 +67,10 @@ class Sequence {
   std::vector<std::byte> cells_;
   KvLayer cache_;
 };
+
+std::string type_name(KvType type) {
+  return type == KvType::kF16 ? "f16" : type == KvType::kF32 ? "f32" : "q8";
+}
 
 AttentionShape make_shape(int kv_heads, int heads_per_kv, int head_dim) {
   return {kv_heads * heads_per_kv, kv_heads, head_dim,
@@ -223,11 +235,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Heads{2, 1, 64, KvType::kF16}, Heads{1, 2, 128, KvType::kF32},
                       Heads{2, 8, 80, KvType::kF16}, Heads{1, 24, 64, KvType::kF16},
                       Heads{1, 3, 16, KvType::kF32}, Heads{1, 40, 16, KvType::kF32},
-                      Heads{1, 1, 512, KvType::kF16}),
+                      Heads{1, 1, 512, KvType::kF16}, Heads{2, 8, 80, KvType::kQ8_0},
+                      Heads{1, 2, 128, KvType::kQ8_0}, Heads{1, 3, 16, KvType::kQ8_0}),
     [](const auto& info) {
       return std::to_string(info.param.heads_per_kv) + "to1of" +
-             std::to_string(info.param.head_dim) +
-             (info.param.type == KvType::kF16 ? "f16" : "f32");
+             std::to_string(info.param.head_dim) + type_name(info.param.type);
     });
 
 // Different lengths, capacities and cell types side by side; the same position in several.
@@ -235,7 +247,7 @@ TEST(AttentionWindowTest, SequencesDoNotMix) {
   const AttentionShape shape = make_shape(2, 4, 32);
   Sequence a(shape, KvType::kF16, 700, 704, 1);
   Sequence b(shape, KvType::kF32, 20, 32, 3);
-  Sequence c(shape, KvType::kF16, 300, 512, 5);
+  Sequence c(shape, KvType::kQ8_0, 300, 512, 5);
   Reference reference;
   for (Sequence* s : {&a, &b, &c}) s->append(reference.device, 0, s->positions());
   std::vector<Query> queries;
@@ -281,16 +293,31 @@ TEST_P(KvAppendTest, WritesTheDocumentedLayout) {
     s.append(device, 0, 7);  // windows of several sizes
     s.append(device, 7, 1);
     s.append(device, 8, 33);
-    const auto cell = [&](const std::byte* base, std::int64_t index) {
-      if (GetParam() == KvType::kF32) return reinterpret_cast<const float*>(base)[index];
+    const auto half = [](const std::byte* base, std::int64_t index) {
       return half_to_float(reinterpret_cast<const std::uint16_t*>(base)[index]);
     };
+    const auto cell = [&](const std::byte* base, std::int64_t index) {
+      if (GetParam() == KvType::kF32) return reinterpret_cast<const float*>(base)[index];
+      return half(base, index);
+    };
+    const auto code = [](const std::byte* base, std::int64_t index) {
+      return static_cast<float>(reinterpret_cast<const std::int8_t*>(base)[index]);
+    };
+    constexpr std::int64_t kRow = 32 + 2;  // with kQ8_0, of a head of one block
     for (int h = 0; h < shape.kv_heads; ++h) {
       for (int p = 0; p < kCapacity; ++p) {
         for (int d = 0; d < shape.head_dim; ++d) {
-          const float key =
-              cell(s.cache().keys, ((h * (kCapacity / 16) + p / 16) * 32 + d) * 16 + p % 16);
-          const float value = cell(s.cache().values, (h * kCapacity + p) * 32 + d);
+          float key = 0;
+          float value = 0;
+          if (GetParam() == KvType::kQ8_0) {
+            const std::byte* group = s.cache().keys + (h * kCapacity + p / 16 * 16) * kRow;
+            const std::byte* row = s.cache().values + (h * kCapacity + p) * kRow;
+            key = code(group + 32, d * 16 + p % 16) * half(group, p % 16);
+            value = code(row + 2, d) * half(row, 0);
+          } else {
+            key = cell(s.cache().keys, ((h * (kCapacity / 16) + p / 16) * 32 + d) * 16 + p % 16);
+            value = cell(s.cache().values, (h * kCapacity + p) * 32 + d);
+          }
           if (p < 41) {
             ASSERT_EQ(key, s.key(h, p, d)) << h << ' ' << p << ' ' << d;
             ASSERT_EQ(value, s.value(h, p, d)) << h << ' ' << p << ' ' << d;
@@ -303,10 +330,9 @@ TEST_P(KvAppendTest, WritesTheDocumentedLayout) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, KvAppendTest, ::testing::Values(KvType::kF16, KvType::kF32),
-                         [](const auto& info) {
-                           return info.param == KvType::kF16 ? "f16" : "f32";
-                         });
+INSTANTIATE_TEST_SUITE_P(Types, KvAppendTest,
+                         ::testing::Values(KvType::kF16, KvType::kF32, KvType::kQ8_0),
+                         [](const auto& info) { return type_name(info.param); });
 
 }  // namespace
 }  // namespace strata::device::test

@@ -357,9 +357,51 @@ TEST(RowsTest, CombineHalfAndDivideMatchAcrossIsas) {
   });
 }
 
+// Codes and scales of a head's row, as one list of numbers.
+std::vector<float> to_q8(const Kernels& k, const std::vector<float>& x) {
+  std::vector<std::int8_t> codes(x.size());
+  std::vector<std::uint16_t> scales((x.size() + 31) / 32);
+  k.to_q8(x.data(), static_cast<std::int64_t>(x.size()), codes.data(), scales.data());
+  std::vector<float> all(codes.begin(), codes.end());
+  for (const std::uint16_t s : scales) all.push_back(half_to_float(s));
+  return all;
+}
+
+TEST(RowsTest, CellsOfEightBitsMatchAcrossIsasAndAreNear) {
+  for (const std::size_t size : {16U, 32U, 80U, 512U}) {
+    const std::vector<float> x = activations(static_cast<std::int64_t>(size), 9);
+    compare_isas([&](const Kernels& k) { return to_q8(k, x); });
+    const std::vector<float> q = to_q8(kernels_for(Isa::kGeneric), x);
+    for (std::size_t i = 0; i < size; ++i) {
+      const float scale = q[size + i / 32];
+      if (scale == 65504.0F) continue;  // cut: the next test
+      // Half a code, and what rounding the scale to f16 does to 127 of it.
+      EXPECT_NEAR(q[i] * scale, x[i], 0.57F * scale + 4e-6F) << i;
+      EXPECT_LE(std::abs(q[i]), 127.0F);
+    }
+  }
+}
+
+TEST(RowsTest, ScalesThatAHalfCannotHoldAreBounded) {
+  std::vector<float> x(64, 0.0F);
+  x[3] = 1e30F;    // the scale would be infinite
+  x[40] = -1e-7F;  // and here below half of the smallest one
+  const std::vector<float> expected = to_q8(kernels_for(Isa::kGeneric), x);
+  EXPECT_EQ(expected[3], 127.0F);
+  EXPECT_EQ(expected[64], 65504.0F);
+  EXPECT_EQ(expected[40], 0.0F);
+  EXPECT_EQ(expected[65], 0.0F);
+  compare_isas([&](const Kernels& k) { return to_q8(k, x); });
+  // A scale that is rounded far down, as those next to zero are, leaves codes beyond 127.
+  std::fill(x.begin(), x.end(), 127.0F * 8.9e-8F);
+  EXPECT_EQ(to_q8(kernels_for(Isa::kGeneric), x)[0], 127.0F);
+  compare_isas([&](const Kernels& k) { return to_q8(k, x); });
+}
+
 struct AttentionCase {
   int head_dim = 64;
   std::vector<int> visible;
+  bool q8 = false;
 };
 
 // Runs the queries of a case in one call, or each in a call of its own.
@@ -371,6 +413,23 @@ std::vector<float> attention(const Kernels& k, const AttentionCase& c, bool toge
   std::vector<std::uint16_t> key(kAttentionChunk * c.head_dim), value(kAttentionChunk * c.head_dim);
   for (auto& v : key) v = float_to_half(normal(random));
   for (auto& v : value) v = float_to_half(normal(random));
+  // Cells of 8 bits: any codes, and scales like those of such values.
+  const std::size_t row = static_cast<std::size_t>(c.head_dim + 2 * ((c.head_dim + 31) / 32));
+  std::vector<std::byte> key_q8(kAttentionChunk * row), value_q8(kAttentionChunk * row);
+  if (c.q8) {
+    for (auto* bytes : {&key_q8, &value_q8})
+      for (std::byte& b : *bytes) b = static_cast<std::byte>(random());
+    const auto scale = [&](std::byte* at) {
+      const std::uint16_t half = float_to_half(0.02F * normal(random));
+      std::memcpy(at, &half, 2);
+    };
+    const std::size_t scales = row - static_cast<std::size_t>(c.head_dim);
+    for (std::size_t p = 0; p < kAttentionChunk; ++p) {
+      for (std::size_t b = 0; b < scales; b += 2) scale(value_q8.data() + p * row + b);
+      for (std::size_t b = 0; b < scales; b += 2)
+        scale(key_q8.data() + p / 16 * 16 * row + 16 * b + p % 16 * 2);
+    }
+  }
   std::vector<float> scaled = q;
   for (float& v : scaled) v = std::clamp(v, -4.0f, 4.0f);
   std::vector<float> scores(n * kAttentionChunk), max(n), sum(n), out(n * c.head_dim);
@@ -379,10 +438,11 @@ std::vector<float> attention(const Kernels& k, const AttentionCase& c, bool toge
   const auto call = [&](int first, int count) {
     const int positions =
         *std::max_element(c.visible.begin() + first, c.visible.begin() + first + count);
-    k.attention_chunk_f16({rows.data() + first, c.visible.data() + first, count, positions,
-                           c.head_dim, key.data(), value.data(), 0.125f, scores.data(),
-                           max.data() + first, sum.data() + first,
-                           out.data() + first * c.head_dim});
+    const auto attend = c.q8 ? k.attention_chunk_q8 : k.attention_chunk_f16;
+    attend({rows.data() + first, c.visible.data() + first, count, positions, c.head_dim,
+            c.q8 ? static_cast<const void*>(key_q8.data()) : key.data(),
+            c.q8 ? static_cast<const void*>(value_q8.data()) : value.data(), 0.125f, scores.data(),
+            max.data() + first, sum.data() + first, out.data() + first * c.head_dim});
   };
   if (together) {
     call(0, n);
@@ -400,7 +460,11 @@ TEST(AttentionTest, EveryIsaGivesTheGenericBitsAloneAndTogether) {
       {64, {17, 17}},
       {128, {256, 255, 3, 80, 81, 82, 83, 84}},
       {80, {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}},
-      {256, {100, 100, 100, 200}}};
+      {256, {100, 100, 100, 200}},
+      {64, {1}, true},
+      {128, {256, 255, 3, 80, 81, 82, 83, 84}, true},
+      {80, {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, true},
+      {16, {100, 100, 100, 200}, true}};
   for (const AttentionCase& c : cases) {
     const std::vector<float> expected = attention(kernels_for(Isa::kGeneric), c, false);
     for (const Isa isa : usable_isas()) {

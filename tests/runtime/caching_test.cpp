@@ -89,6 +89,33 @@ TEST_F(CachingTest, NoSizePolicyOrPaceChangesABit) {
   }
 }
 
+TEST_F(CachingTest, NoShareOfFetchedMissesChangesABit) {
+  const std::vector<float> expected = read(*Engine::load(options_));
+  for (const std::uint64_t slots : {1, 9, 20}) {
+    for (const char* share : {"0", "0.25", "1", "auto"}) {
+      use_cache(slots);
+      options_.cache.fetch = core::parse_fetch_request(share);
+      const std::unique_ptr<Engine> engine = Engine::load(options_);
+      for (int i = 0; i < 3; ++i) {
+        const std::vector<float> logits = read(*engine);
+        ASSERT_EQ(std::memcmp(logits.data(), expected.data(), sizeof(float) * logits.size()), 0)
+            << slots << " slots, " << share << " fetched";
+      }
+      const core::TierCounts total = engine->tiers().total();
+      EXPECT_EQ(total.rows(), 3U * (39U * 3 * 2 + (1 + 30) * 3));
+      if (share == std::string("0")) {
+        EXPECT_EQ(total.fetch_rows, 0U);
+      } else {
+        EXPECT_GT(total.fetch_rows, 0U) << share;
+      }
+      if (share == std::string("1")) {
+        EXPECT_EQ(total.miss_rows, 0U);
+        EXPECT_GT(engine->caching()->control().swaps().admitted, 0U);
+      }
+    }
+  }
+}
+
 TEST_F(CachingTest, SlotsAreSharedByLayersAndNeverMoreThanThereAreExperts) {
   use_cache(20);
   const std::unique_ptr<Engine> engine = Engine::load(options_);

@@ -62,7 +62,7 @@ TEST_P(DiscreteBits, AreACpus) {
 
   const Model model = load_model(file, kContext, device_, threads_, nullptr);
   const std::vector<int> quotas(static_cast<std::size_t>(model.h.layers), GetParam());
-  core::ExpertCache cache(device_, model.experts, model.h.experts, quotas);
+  core::ExpertCache cache(device_, model.experts, model.h.experts, quotas, 2);
   for (int layer = 0; layer < model.h.layers; ++layer) {
     for (int e = 0; e < GetParam(); ++e) {
       const core::ExpertCache::Fill fill = cache.begin({layer, (e * 5 + layer) % model.h.experts});
@@ -75,7 +75,11 @@ TEST_P(DiscreteBits, AreACpus) {
   const std::vector<float> logits = read(model, device_, forward);
   ASSERT_EQ(logits.size(), expected.size());
   EXPECT_EQ(std::memcmp(logits.data(), expected.data(), sizeof(float) * logits.size()), 0);
+  forward.tiers().fetch({.automatic = false, .share = 0.5}, 0);
+  const std::vector<float> with_fetches = read(model, device_, forward);
+  EXPECT_EQ(std::memcmp(with_fetches.data(), expected.data(), sizeof(float) * logits.size()), 0);
   const core::TierCounts total = forward.tiers().total();
+  EXPECT_EQ(total.fetch_rows > 0, GetParam() < model.h.experts);
   EXPECT_EQ(total.hit_rows > 0, GetParam() > 0);
   EXPECT_EQ(total.miss_rows > 0, GetParam() < model.h.experts);
 }

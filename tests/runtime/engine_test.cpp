@@ -135,6 +135,8 @@ TEST_F(EngineTest, CellsFollowTheActivationsUnlessSaid) {
   options_.activations = device::Activations::kInt8;
   options_.kv = device::KvType::kF32;
   EXPECT_EQ(bytes(), 2 * half);
+  options_.kv = device::KvType::kQ8_0;  // heads of 16: a code each, and a scale
+  EXPECT_EQ(bytes(), half / 2 + half / 16);
 }
 
 TEST_F(EngineTest, ProgressRisesToOneInEveryStage) {

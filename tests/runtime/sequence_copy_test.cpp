@@ -80,7 +80,8 @@ TEST_P(SequenceCopyTest, APrefixThatWasSavedGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, SequenceCopyTest,
-                         ::testing::Values(device::KvType::kF16, device::KvType::kF32));
+                         ::testing::Values(device::KvType::kF16, device::KvType::kF32,
+                                           device::KvType::kQ8_0));
 
 }  // namespace
 }  // namespace strata::runtime

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace strata::core {
@@ -33,7 +34,9 @@ struct SwapCounts {
   std::uint64_t replaced = 0;   // of them, in place of a victim
   std::uint64_t bytes_copied = 0;
   std::uint64_t useful = 0;
-  std::uint64_t wasted = 0;  // gone again without having served
+  std::uint64_t wasted = 0;           // gone again without having served
+  std::uint64_t admitted = 0;         // fetched for one layer, then kept: no copies
+  std::uint64_t admitted_useful = 0;  // of them, those that have served since
   std::uint64_t passes = 0;
   double pass_seconds = 0;         // in passes
   double bookkeeping_seconds = 0;  // between windows, passes included
@@ -72,6 +75,7 @@ class CacheControl {
   // Of what is resident or arriving, by pair.
   struct Residence {
     bool from_profile = false;
+    bool admitted = false;  // it was fetched, not copied
     bool served = false;
     std::uint32_t window = 0;  // that last counted it
   };
@@ -81,6 +85,9 @@ class CacheControl {
   void learn(const WindowRouting& routing);
   void count_hits(int layer, std::span<const std::int32_t> experts);
   void land();
+  // What the window fetched stays where its policy would have it come in; that costs nothing more.
+  void admit_fetched();
+  [[nodiscard]] std::int32_t coldest(int layer) const;
   void pass(double slow, double fast);
   void start(const ExpertCache::Fill& fill, bool from_profile);
   void leave(ExpertId victim);
@@ -93,9 +100,11 @@ class CacheControl {
   Heat learned_;  // slow, for profiles; the policy's own heat is quick
   AdaptivePass planner_;
   CopyEngine& copies_;
-  std::vector<ExpertState> states_;      // [layers][experts]
-  std::vector<Residence> residences_;    // [layers][experts]
-  std::vector<std::int32_t> landed_;     // scratch
+  std::vector<ExpertState> states_;                         // [layers][experts]
+  std::vector<Residence> residences_;                       // [layers][experts]
+  std::vector<std::int32_t> landed_;                        // scratch
+  std::vector<std::pair<std::int32_t, ExpertId>> fetched_;  // scratch
+  std::vector<float> scores_;                               // scratch, of a layer
   std::vector<ExpertId> arriving_;       // [slots] whom a slot is being filled for
   std::vector<std::uint8_t> read_back_;  // [layers] whether a slot of it has been checked
   std::vector<std::uint64_t> hits_profile_;

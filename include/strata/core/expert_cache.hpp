@@ -8,6 +8,10 @@
 //
 // Not thread-safe: one thread owns it. Copies may run elsewhere, into slots between begin() and
 // finish().
+//
+// Besides, each class may have staging slots for experts that are fetched for one layer of one
+// window. They are nobody's residents; between windows adopt() makes a staged expert one, and the
+// slot it takes the place of becomes a staging slot: nothing is copied twice.
 #pragma once
 
 #include "strata/core/expert_store.hpp"
@@ -17,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace strata::core {
@@ -34,16 +39,20 @@ class ExpertCache {
   // quotas[l]: slots layer l may hold, 0 to experts. The bytes they need are allocated on the
   // device at once: Error(kResource) when it refuses, Error(kUsage) when quotas do not match the
   // store's layers.
+  // `staging`: staging slots of each class.
   ExpertCache(device::Device& device, const ExpertStore& store, int experts,
-              std::span<const int> quotas);
+              std::span<const int> quotas, int staging = 0);
 
   // What one expert of a layer takes in the arena.
   [[nodiscard]] static std::size_t slot_bytes(const quant::ExpertLayout& layout) noexcept;
 
   [[nodiscard]] int layers() const noexcept { return static_cast<int>(quotas_.size()); }
   [[nodiscard]] int experts() const noexcept { return experts_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return arena_ ? arena_->size() : 0; }
-  [[nodiscard]] int slots() const noexcept { return static_cast<int>(slots_.size()); }
+  // Of the residents; the arena has the staging slots besides.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] int slots() const noexcept { return resident_slots_; }
+  // Slots are numbered 0 to all_slots() - 1, staging ones among them.
+  [[nodiscard]] int all_slots() const noexcept { return static_cast<int>(slots_.size()); }
   [[nodiscard]] std::span<const int> quotas() const noexcept { return quotas_; }
   [[nodiscard]] int quota(int layer) const noexcept { return quotas_[index(layer)]; }
   // Slots of the layer that are resident or promised.
@@ -81,12 +90,28 @@ class ExpertCache {
   void finish(std::int32_t slot);
   // The copy failed or is not wanted any more: the slot is free again.
   void abandon(std::int32_t slot);
+  // Staging slots that the layer can use.
+  [[nodiscard]] int staging(int layer) const noexcept {
+    return static_cast<int>(class_of(layer).staging.size());
+  }
+  // The layer's next staging slot, in turn, for an expert that is not resident. What it held is
+  // forgotten: no call that reads it may be under way.
+  [[nodiscard]] Fill stage(ExpertId expert);
+  // Appends the experts that staging slots hold, each with its slot.
+  void staged(std::vector<std::pair<std::int32_t, ExpertId>>& out) const;
+  // A staged expert, neither resident nor promised, becomes resident: in place of `victim`, or
+  // below its layer's quota without one.
+  void adopt(std::int32_t slot);
+  void adopt(std::int32_t slot, ExpertId victim);
+  // Staging slots hold nothing any more.
+  void forget_staged() noexcept;
+
   // Reads a slot back: does it hold its expert's bytes? For tests, audits and the check of a new
   // device.
   [[nodiscard]] bool verify(const ExpertStore& store, std::int32_t slot) const;
 
  private:
-  enum class State : std::uint8_t { kFree, kFilling, kResident };
+  enum class State : std::uint8_t { kFree, kFilling, kResident, kStaging };
   struct Slot {
     std::size_t offset;  // in the arena
     int size_class;
@@ -96,6 +121,8 @@ class ExpertCache {
   struct SizeClass {
     std::size_t bytes;
     std::vector<std::int32_t> free;
+    std::vector<std::int32_t> staging;
+    std::size_t next = 0;  // in staging
   };
   template <class T>
   static std::size_t index(T i) noexcept {
@@ -104,11 +131,18 @@ class ExpertCache {
   [[nodiscard]] std::size_t flat(ExpertId id) const noexcept {
     return index(id.layer) * index(experts_) + index(id.expert);
   }
+  [[nodiscard]] const SizeClass& class_of(int layer) const noexcept {
+    return classes_[index(class_of_layer_[index(layer)])];
+  }
   Fill promise(std::int32_t slot, ExpertId newcomer);
+  void become_resident(std::int32_t slot);
+  void become_staging(std::int32_t slot, std::int32_t in_place_of);
 
   device::Device& device_;
   const ExpertStore& store_;
   int experts_;
+  int resident_slots_ = 0;
+  std::size_t bytes_ = 0;
   std::vector<int> quotas_, held_, resident_;  // by layer
   std::vector<int> class_of_layer_;
   std::vector<SizeClass> classes_;

@@ -6,6 +6,7 @@
 #include "strata/base/memory.hpp"
 #include "strata/core/dispatch.hpp"
 #include "strata/core/expert_cache.hpp"
+#include "strata/core/fetch.hpp"
 #include "strata/core/handover.hpp"
 #include "strata/device/device.hpp"
 
@@ -21,14 +22,18 @@ namespace strata::core {
 // however many of its tokens chose it.
 struct TierCounts {
   std::uint64_t hit_rows = 0;
-  std::uint64_t miss_rows = 0;
+  std::uint64_t miss_rows = 0;   // of experts that the pool computed
+  std::uint64_t fetch_rows = 0;  // of experts that missed too, but were fetched
   std::uint64_t hit_experts = 0;
   std::uint64_t miss_experts = 0;
-  std::uint64_t hit_bytes = 0;   // blobs read from the arena
-  std::uint64_t miss_bytes = 0;  // blobs read from RAM
-  double hit_seconds = 0;        // the accelerator took for the hits
-  double miss_seconds = 0;       // the pool took for the misses, beside it
-  [[nodiscard]] std::uint64_t rows() const noexcept { return hit_rows + miss_rows; }
+  std::uint64_t fetch_experts = 0;
+  std::uint64_t hit_bytes = 0;    // blobs read from the arena
+  std::uint64_t miss_bytes = 0;   // blobs read from RAM
+  std::uint64_t fetch_bytes = 0;  // blobs copied to the accelerator for a layer of one window
+  double hit_seconds = 0;         // the accelerator took for the hits
+  double miss_seconds = 0;        // the pool took for the misses, beside it
+  double fetch_seconds = 0;       // the copies of what was fetched took
+  [[nodiscard]] std::uint64_t rows() const noexcept { return hit_rows + miss_rows + fetch_rows; }
   TierCounts& operator+=(const TierCounts& other) noexcept;
   [[nodiscard]] TierCounts operator-(const TierCounts& earlier) const noexcept;
 };
@@ -44,6 +49,9 @@ class ExpertTiers {
   // rows of the largest window. Starts the pool's service thread; from then on the pool's device is
   // used by that thread while a layer's misses are out, and by the caller otherwise.
   void attach(ExpertCache& cache, device::Device& accelerator, int rows);
+  // After attach(): from now on some misses are fetched into the cache's staging slots and computed
+  // by the accelerator. link_bytes_per_second: as CopyEngine's.
+  void fetch(FetchRequest request, double link_bytes_per_second);
   ~ExpertTiers();
   ExpertTiers(const ExpertTiers&) = delete;
   ExpertTiers& operator=(const ExpertTiers&) = delete;
@@ -65,7 +73,14 @@ class ExpertTiers {
   [[nodiscard]] TierCounts total() const noexcept;
 
  private:
+  // Fetched misses; null without fetch().
+  struct Fetcher;
   void serve();
+  void compute_beside(int layer, device::Rows x, std::span<const device::ExpertWork> hits,
+                      std::span<const device::ExpertWork> misses,
+                      std::span<const device::ExpertWork> fetched, device::Rows parts);
+  void compute_fetched(int layer, device::Rows x, std::span<const device::ExpertWork> fetched,
+                       device::Rows parts);
   // Rows as the pool sees them.
   [[nodiscard]] device::Rows to_pool(device::Rows x);
   [[nodiscard]] device::Rows pool_parts(device::Rows parts) noexcept;
@@ -83,6 +98,7 @@ class ExpertTiers {
   ExpertCache* cache_ = nullptr;
   device::Device* accelerator_ = nullptr;
   std::unique_ptr<Handover> handover_;
+  std::unique_ptr<Fetcher> fetcher_;
   double served_seconds_ = 0;  // of the last request; written by the service before its reply
   std::thread service_;
 };

@@ -15,6 +15,7 @@
 #include "strata/core/trace.hpp"
 
 #include <cstdint>
+#include <functional>
 
 namespace strata::core {
 
@@ -33,5 +34,13 @@ struct SyntheticOptions {
 };
 
 [[nodiscard]] Trace synthetic_trace(const SyntheticOptions& options);
+
+// The same event by event, in constant memory. An event's spans live until `event` returns.
+void make_synthetic_trace(const SyntheticOptions& options,
+                          const std::function<void(const RoutingEvent&)>& event);
+
+// The defaults are fitted to 512 experts: with another number the flat head is as large a part of
+// them.
+[[nodiscard]] SyntheticOptions scaled_to_experts(SyntheticOptions options) noexcept;
 
 }  // namespace strata::core

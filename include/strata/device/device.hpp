@@ -81,13 +81,24 @@ struct LinearOutput {
   bool accumulate = false;  // out += instead of out =
 };
 
-enum class KvType { kF16, kF32 };
+// kQ8_0: a code in [-127, 127] a cell, and an f16 scale for every kKvBlock dimensions of a head's
+// row (the last block may be shorter); a cell's value is code * scale, exactly (docs/exactness.md).
+enum class KvType { kF16, kF32, kQ8_0 };
+inline constexpr int kKvBlock = 32;
 [[nodiscard]] constexpr std::size_t cell_bytes(KvType type) noexcept {
-  return type == KvType::kF16 ? 2 : 4;
+  return type == KvType::kQ8_0 ? 1 : type == KvType::kF16 ? 2 : 4;
+}
+// Of a head's keys, or values, at one position.
+[[nodiscard]] constexpr std::size_t kv_row_bytes(KvType type, int head_dim) noexcept {
+  const int blocks = (head_dim + kKvBlock - 1) / kKvBlock;
+  const std::size_t scales = type == KvType::kQ8_0 ? 2 * static_cast<std::size_t>(blocks) : 0;
+  return static_cast<std::size_t>(head_dim) * cell_bytes(type) + scales;
 }
 
 // The keys and values of one sequence at one layer, in the layout the attention kernels read:
 // keys [kv_heads][capacity/16][head_dim][16] cells, values [kv_heads][capacity][head_dim] cells.
+// With kQ8_0 the scales stand before the codes: of each group of 16 keys [blocks][16] scales, of
+// each row of values [blocks].
 struct KvLayer {
   std::byte* keys = nullptr;
   std::byte* values = nullptr;

@@ -13,6 +13,7 @@ struct ExpertWork {
   const std::byte* blob;                 // in the layer's ExpertLayout
   std::span<const std::int32_t> tokens;  // rows of x
   std::span<const std::int32_t> rows;    // rows of parts, token * used + rank; same length
+  std::int32_t expert = -1;              // its number in the layer, for who moves blobs
 };
 
 }  // namespace strata::device

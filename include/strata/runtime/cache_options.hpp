@@ -1,6 +1,7 @@
 // What the user asks of the expert cache.
 #pragma once
 
+#include "strata/core/fetch.hpp"
 #include "strata/core/planner.hpp"
 #include "strata/core/policy.hpp"
 #include "strata/core/policy_pass.hpp"
@@ -23,6 +24,7 @@ struct CacheOptions {
   core::PolicyOptions policy;
   std::int32_t adapt_every = core::kDefaultAdaptEvery;  // tokens between passes; 0: no swaps
   std::int32_t adapt_swaps = 96;                        // most swaps in a pass
+  core::FetchRequest fetch;                             // misses that go over the link
   std::uint64_t accelerator_limit = 0;  // bytes that may be used of its memory; 0: what is free
   std::uint64_t reserve_bytes = kDefaultReserveBytes;  // of it, left alone
 

@@ -52,9 +52,10 @@ struct EngineOptions {
   std::filesystem::path expert_folder;  // experts in a file there, not in RAM
   CacheOptions cache;                   // experts on an accelerator; off unless a size is asked for
   std::filesystem::path dump_routing;   // a trace of every token's routing goes there
-  std::filesystem::path audit;          // JSON lines are appended there
-  std::string build;                    // what the audit log calls this program's version
-  core::Progress progress;              // called while loading, from the loading thread
+  std::filesystem::path replay_routing;  // a trace that chooses the experts in the router's place
+  std::filesystem::path audit;           // JSON lines are appended there
+  std::string build;                     // what the audit log calls this program's version
+  core::Progress progress;               // called while loading, from the loading thread
 };
 inline constexpr int kDefaultContext = 4096;
 
@@ -71,14 +72,17 @@ struct LoadReport {
   std::size_t expert_bytes = 0;
   std::filesystem::path expert_folder;  // of the file they lie in; empty: they are in RAM
   std::size_t kv_bytes_per_position = 0;
+  std::filesystem::path replay;    // the trace that chooses the experts; empty: the router
+  std::int64_t replay_tokens = 0;  // after so many it begins anew
   double seconds = 0;
 };
 
 class Session;
 
 namespace core {
+class RoutingReplay;
 class TraceWriter;
-}
+}  // namespace core
 namespace runtime {
 class ExpertCaching;
 }
@@ -140,6 +144,7 @@ class Engine {
   std::unique_ptr<runtime::Forward> forward_;
   std::unique_ptr<core::WindowRouting> routing_;  // where somebody watches the router
   std::unique_ptr<core::TraceWriter> trace_;
+  std::unique_ptr<const core::RoutingReplay> replay_;
   std::unique_ptr<runtime::AuditLog> audit_;
 };
 
@@ -161,6 +166,8 @@ class Session {
   [[nodiscard]] std::int32_t sample(runtime::Sampler& sampler) const;
   // Forgets the tokens from `length` on. Exact: feeding them again gives the same bits.
   void truncate(std::size_t length);
+  // With a replayed trace: which of its tokens stands for position 0. The session is empty.
+  void set_replay_start(std::int64_t token) noexcept { state_.set_replay_start(token); }
   // How many tokens of `tokens` the session already holds as its beginning.
   [[nodiscard]] std::size_t common_prefix(std::span<const std::int32_t> tokens) const noexcept;
 

@@ -59,6 +59,7 @@ class ExpertCaching {
  private:
   [[nodiscard]] std::vector<int> choose_quotas(const core::ExpertStore& store) const;
   void save_when_due();
+  void make_cache(const core::ExpertStore& store);
 
   CacheOptions options_;
   core::ExpertGeometry geometry_;

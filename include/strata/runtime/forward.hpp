@@ -2,6 +2,7 @@
 #pragma once
 
 #include "strata/core/expert_tiers.hpp"
+#include "strata/core/routing_replay.hpp"
 #include "strata/device/device.hpp"
 #include "strata/runtime/model.hpp"
 #include "strata/runtime/stats.hpp"
@@ -27,6 +28,10 @@ class SequenceState {
     return position_bytes_;
   }  // all layers
 
+  // With a replayed trace: which of its tokens stands for position 0.
+  void set_replay_start(std::int64_t token) noexcept { replay_start_ = token; }
+  [[nodiscard]] std::int64_t replay_start() const noexcept { return replay_start_; }
+
  private:
   std::unique_ptr<device::Memory> memory_;
   std::size_t layer_bytes_ = 0;  // of one layer's keys; its values take as many
@@ -34,6 +39,7 @@ class SequenceState {
   int capacity_ = 0;  // as asked
   int cells_ = 0;     // capacity_ rounded up to what a KvLayer may have
   device::KvType type_;
+  std::int64_t replay_start_ = 0;
 };
 
 struct WindowToken {
@@ -77,6 +83,11 @@ class Forward {
     every_row_ = every_row;
   }
 
+  // From now on the trace chooses, not the router, which is computed all the same: the token at
+  // position p of a sequence has the experts and weights of the trace's token replay_start() + p.
+  // So a choice depends on neither the window nor the cache. `replay` must outlive this.
+  void replay_routing(const core::RoutingReplay& replay);
+
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
   [[nodiscard]] int max_window() const noexcept { return max_window_; }
 
@@ -92,6 +103,7 @@ class Forward {
     std::span<const float> weights;
   };
   [[nodiscard]] Choice read_choice(std::size_t choices);
+  [[nodiscard]] Choice replay_choice(int layer, std::size_t choices);
   void add_times();
   [[nodiscard]] device::Rows logits_on_host(device::Rows logits);
   void count_bytes(Part part, std::span<const device::Linear* const> weights);
@@ -100,6 +112,7 @@ class Forward {
   device::Device& device_;
   core::ExpertTiers tiers_;
   RoutingObserver observer_;
+  const core::RoutingReplay* replay_ = nullptr;
   bool every_row_ = false;
   int max_window_;
   int count_ = 0;  // rows in flight
@@ -109,6 +122,7 @@ class Forward {
   std::vector<std::int32_t> tokens_;
   std::vector<device::TokenPlace> places_;
   std::vector<std::int32_t> kept_;
+  std::vector<std::int64_t> replayed_;  // the trace's token of each row, with a trace
   struct Span {
     Part part;
     int from, to;  // the device's marks
@@ -116,6 +130,7 @@ class Forward {
   std::vector<Span> spans_;  // of the window
   // Where the device's memory is not the host's: what the host needs to see.
   std::unique_ptr<device::Memory> host_choice_, host_logits_;
+  std::unique_ptr<device::Memory> replay_choice_;  // in the host's memory, on its way to choice_
   Stats stats_;
 };
 

@@ -26,6 +26,11 @@ STRATA_INLINE F32x16 load_half(const void* p) {
   const auto* h = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(h)), _mm256_cvtph_ps(_mm_loadu_si128(h + 1))};
 }
+STRATA_INLINE F32x16 set1_half(const void* p) {
+  std::uint16_t h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return set1(_cvtsh_ss(h));
+}
 STRATA_INLINE void store_half(void* p, F32x16 v) {
   auto* h = static_cast<__m128i*>(p);
   _mm_storeu_si128(h, _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT));

@@ -22,6 +22,11 @@ STRATA_INLINE void store(float* p, F32x16 v) { _mm512_storeu_ps(p, v.v); }
 STRATA_INLINE F32x16 load_half(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
+STRATA_INLINE F32x16 set1_half(const void* p) {
+  std::int16_t h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return {_mm512_cvtph_ps(_mm256_set1_epi16(h))};
+}
 STRATA_INLINE void store_half(void* p, F32x16 v) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(v.v, _MM_FROUND_TO_NEAREST_INT));
 }

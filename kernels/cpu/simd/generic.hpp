@@ -52,6 +52,12 @@ STRATA_INLINE F32x16 load_half(const void* p) {
   __builtin_memcpy(h, p, sizeof h);
   return each_float([&](int i) { return half_to_float(h[i]); });
 }
+// All lanes the half at p.
+STRATA_INLINE F32x16 set1_half(const void* p) {
+  std::uint16_t h;
+  __builtin_memcpy(&h, p, sizeof h);
+  return set1(half_to_float(h));
+}
 STRATA_INLINE void store_half(void* p, F32x16 v) {
   std::uint16_t h[16];
   for (int i = 0; i < 16; ++i) h[i] = float_to_half(v.lane[i]);
