@@ -68,7 +68,7 @@ class Sequence {
   KvLayer cache_;
 };
 
-std::string type_name(KvType type) {
+std::string cell_name(KvType type) {
   return type == KvType::kF16 ? "f16" : type == KvType::kF32 ? "f32" : "q8";
 }
 
@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Heads{1, 2, 128, KvType::kQ8_0}, Heads{1, 3, 16, KvType::kQ8_0}),
     [](const auto& info) {
       return std::to_string(info.param.heads_per_kv) + "to1of" +
-             std::to_string(info.param.head_dim) + type_name(info.param.type);
+             std::to_string(info.param.head_dim) + cell_name(info.param.type);
     });
 
 // Different lengths, capacities and cell types side by side; the same position in several.
@@ -332,7 +332,7 @@ TEST_P(KvAppendTest, WritesTheDocumentedLayout) {
 
 INSTANTIATE_TEST_SUITE_P(Types, KvAppendTest,
                          ::testing::Values(KvType::kF16, KvType::kF32, KvType::kQ8_0),
-                         [](const auto& info) { return type_name(info.param); });
+                         [](const auto& info) { return cell_name(info.param); });
 
 }  // namespace
 }  // namespace strata::device::test
