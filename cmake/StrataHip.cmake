@@ -1,6 +1,6 @@
-# The same device for AMD's GPUs, with STRATA_HIP: the sources of kernels/cuda go through hipcc, with
-# kernels/cuda/gpu_runtime.hpp in between. The library has CUDA's name: the rest of the build does not
-# care which of the two it is.
+# The same device for AMD's GPUs, with STRATA_HIP: the sources of kernels/cuda go through hipcc,
+# with kernels/cuda/gpu_runtime.hpp in between. The library has CUDA's name: the rest of the build
+# does not care which of the two it is.
 set(STRATA_HIP_ARCHITECTURES "gfx1030" CACHE STRING "Architectures to build HIP kernels for")
 
 function(strata_kernels_hip)
