@@ -24,9 +24,10 @@ class Sequence {
                        seed)),
         v_(random_rows(positions, k_.width(), seed + 1)),
         cells_(2 * size_of(shape.kv_heads) * size_of(capacity) * kv_row_bytes(type, shape.head_dim),
-               std::byte{0xff}) {
-    cache_ = {cells_.data(), cells_.data() + cells_.size() / 2, type, capacity};
-  }
+               std::byte{0xff}),
+        cache_{cells_.data(), cells_.data() + cells_.size() / 2, type, capacity},
+        held_k_(as_held(k_)),
+        held_v_(as_held(v_)) {}
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
@@ -43,29 +44,48 @@ class Sequence {
   [[nodiscard]] int positions() const { return k_.count(); }
   // What the cache should hold.
   [[nodiscard]] float key(int head, int position, int d) const {
-    return cell(k_, head, position, d);
+    return held_k_.row(position)[size_of(head * shape_.head_dim + d)];
   }
   [[nodiscard]] float value(int head, int position, int d) const {
-    return cell(v_, head, position, d);
+    return held_v_.row(position)[size_of(head * shape_.head_dim + d)];
   }
 
  private:
-  [[nodiscard]] float cell(const OwnRows& rows, int head, int position, int d) const {
-    const float exact = rows.row(position)[size_of(head * shape_.head_dim + d)];
-    if (cache_.type == KvType::kF32) return exact;
-    if (cache_.type == KvType::kF16) return half_to_float(float_to_half(exact));
+  // The rows as cells of the cache's type keep them.
+  [[nodiscard]] OwnRows as_held(const OwnRows& rows) const {
+    std::vector<float> all;
+    for (int position = 0; position < rows.count(); ++position) {
+      const auto row = rows.row(position);
+      for (std::int64_t head = 0; head < rows.width(); head += shape_.head_dim) {
+        for (int d = 0; d < shape_.head_dim; d += kKvBlock) {
+          const int count = std::min(kKvBlock, shape_.head_dim - d);
+          hold(row.subspan(static_cast<std::size_t>(head + d), size_of(count)), all);
+        }
+      }
+    }
+    return {std::move(all), rows.width()};
+  }
+  // One block of a head's row.
+  void hold(std::span<const float> block, std::vector<float>& out) const {
     float top = 0;
-    const int end = std::min(shape_.head_dim, (d / kKvBlock + 1) * kKvBlock);
-    for (int i = d / kKvBlock * kKvBlock; i < end; ++i)
-      top = std::max(top, std::abs(rows.row(position)[size_of(head * shape_.head_dim + i)]));
+    for (const float exact : block) top = std::max(top, std::abs(exact));
     const float scale = half_to_float(float_to_half(top / 127.0F));
-    return std::clamp(std::nearbyint(exact * (1.0F / scale)), -127.0F, 127.0F) * scale;
+    for (const float exact : block) {
+      if (cache_.type == KvType::kF32) {
+        out.push_back(exact);
+      } else if (cache_.type == KvType::kF16) {
+        out.push_back(half_to_float(float_to_half(exact)));
+      } else {
+        out.push_back(std::clamp(std::nearbyint(exact * (1.0F / scale)), -127.0F, 127.0F) * scale);
+      }
+    }
   }
 
   AttentionShape shape_;
   OwnRows k_, v_;
   std::vector<std::byte> cells_;
   KvLayer cache_;
+  OwnRows held_k_, held_v_;
 };
 
 std::string cell_name(KvType type) {
