@@ -46,7 +46,8 @@ if(STRATA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 if(STRATA_SANITIZE)
-  target_compile_options(strata_flags INTERFACE -g -fsanitize=${STRATA_SANITIZE}
+  # -g1: names and lines are all that reports need.
+  target_compile_options(strata_flags INTERFACE -g1 -fsanitize=${STRATA_SANITIZE}
                                                 -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # The layers are optimised for their tests' sake; tests and programs are not, for the compiler's.
   target_compile_options(strata_flags INTERFACE
