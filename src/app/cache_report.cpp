@@ -47,7 +47,7 @@ std::string describe_loss(const runtime::ExpertCaching& caching) {
   const std::uint64_t got = caching.plan().cache_bytes, planned = caching.planned_bytes();
   if (planned - got <= planned / 20) return "";
   return fmt::format(
-      "\n         {} less than planned: other programs took memory of the GPU meanwhile",
+      "\n         {} less than planned: loading the model left less of the GPU's memory free",
       bytes(planned - got));
 }
 
@@ -93,9 +93,8 @@ std::string cache_summary(const Engine& engine) {
                                        : swaps.pass_seconds / static_cast<double>(swaps.passes)));
   if (!caching->options().fetch.off()) {
     text += fmt::format(
-        "\n         {:.0f} % of the misses fetched: {} experts, {} at {:.1f} GB/s; {} kept, of "
-        "which "
-        "{:.0f} % served again",
+        "\n         {:.0f} % of the misses fetched: {} experts, {} at {:.1f} GB/s; {} kept, "
+        "{:.0f} % of them served again",
         100 * share(total.fetch_experts, total.fetch_experts + total.miss_experts),
         total.fetch_experts, bytes(total.fetch_bytes),
         total.fetch_seconds > 0 ? static_cast<double>(total.fetch_bytes) / total.fetch_seconds / 1e9

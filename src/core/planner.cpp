@@ -209,12 +209,11 @@ bool refit_cache(Plan& plan, const CacheRequest& request, std::uint64_t free) {
   const std::uint64_t left = free > plan.after_cache_bytes ? free - plan.after_cache_bytes : 0;
   if (plan.cache_bytes <= left) return false;
   if (request.kind != CacheRequest::Kind::kAuto) {
-    fail(
-        ErrorKind::kResource,
-        "the expert cache of {:.2f} GiB no longer fits: {:.2f} GiB of the accelerator's memory are "
-        "left for it, since other programs took some while the model was loaded; close them, or "
-        "add --expert-cache auto",
-        gib(plan.cache_bytes), gib(left));
+    fail(ErrorKind::kResource,
+         "the expert cache of {:.2f} GiB no longer fits: loading the model left {:.2f} GiB of the "
+         "accelerator's memory for it, less than was free before; close other programs, ask for "
+         "less, or add --expert-cache auto",
+         gib(plan.cache_bytes), gib(left));
   }
   const double share = static_cast<double>(left) / static_cast<double>(plan.cache_bytes);
   plan.resident_share *= share;

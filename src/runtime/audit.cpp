@@ -1,30 +1,22 @@
 #include "strata/runtime/audit.hpp"
 
+#include "strata/base/clock.hpp"
 #include "strata/base/error.hpp"
 #include "strata/runtime/engine.hpp"
 #include "strata/runtime/expert_caching.hpp"
 #include "strata/runtime/forward.hpp"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 
 namespace strata::runtime {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string utc_now() {
-  const auto now = std::chrono::system_clock::now();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms.count() % 1000);
-}
 
 // The file's size, or an error in its place: the log must not stop for that.
 ordered_json file_json(const std::filesystem::path& path) {
@@ -57,10 +49,22 @@ void append_line(const std::filesystem::path& path, std::string_view line) {
 
 }  // namespace
 
-AuditCounts AuditCounts::operator-(const AuditCounts& earlier) const noexcept {
+ExpertCounts ExpertCounts::operator-(const ExpertCounts& earlier) const noexcept {
   return {hits - earlier.hits,           hits_profile - earlier.hits_profile,
           misses - earlier.misses,       bytes_upload - earlier.bytes_upload,
           bytes_cpu - earlier.bytes_cpu, swaps - earlier.swaps};
+}
+
+ExpertCounts count_experts(const core::ExpertTiers& tiers, const ExpertCaching* caching) {
+  const core::TierCounts total = tiers.total();
+  ExpertCounts counts{total.hit_experts, 0, total.miss_experts + total.fetch_experts, 0,
+                      total.miss_bytes,  0};
+  if (caching == nullptr) return counts;
+  for (int layer = 0; layer < tiers.layers(); ++layer)
+    counts.hits_profile += caching->control().hits_profile(layer);
+  counts.bytes_upload = caching->control().swaps().bytes_copied + total.fetch_bytes;
+  counts.swaps = caching->control().swaps().copies;
+  return counts;
 }
 
 AuditLog::AuditLog(std::filesystem::path path, std::string build, Forward& forward,
@@ -69,19 +73,9 @@ AuditLog::AuditLog(std::filesystem::path path, std::string build, Forward& forwa
 
 void AuditLog::check(const std::filesystem::path& path) { append_line(path, ""); }
 
-AuditCounts AuditLog::counts() const {
-  const core::TierCounts tiers = forward_.tiers().total();
-  AuditCounts counts{tiers.hit_experts, 0, tiers.miss_experts + tiers.fetch_experts, 0,
-                     tiers.miss_bytes,  0};
-  if (caching_ == nullptr) return counts;
-  for (int layer = 0; layer < forward_.tiers().layers(); ++layer)
-    counts.hits_profile += caching_->control().hits_profile(layer);
-  counts.bytes_upload = caching_->control().swaps().bytes_copied + tiers.fetch_bytes;
-  counts.swaps = caching_->control().swaps().copies;
-  return counts;
-}
+ExpertCounts AuditLog::counts() const { return count_experts(forward_.tiers(), caching_); }
 
-ordered_json AuditLog::header(const char* event, const AuditCounts& counts) const {
+ordered_json AuditLog::header(const char* event, const ExpertCounts& counts) const {
   return {{"event", event},
           {"time", utc_now()},
           {"pid", ::getpid()},
@@ -158,8 +152,8 @@ void AuditLog::ready() {
 }
 
 void AuditLog::request(const RequestRecord& request) {
-  const AuditCounts now = counts();
-  const AuditCounts own = now - before_;
+  const ExpertCounts now = counts();
+  const ExpertCounts own = now - before_;
   before_ = now;
   ordered_json record = header("request", now);
   record["slot"] = request.slot;

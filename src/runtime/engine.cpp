@@ -106,6 +106,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   report.context = choose_context(options, file);
   report.isas = detect_isas();
   report.isa = choose_isa(options, report.isas);
+  report.activations = options.activations;
 
   engine->kv_ =
       options.kv.value_or(options.activations == device::Activations::kF32 ? device::KvType::kF32

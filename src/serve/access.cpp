@@ -1,5 +1,7 @@
 #include "src/serve/access.hpp"
 
+#include "src/serve/ascii.hpp"
+
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -9,14 +11,6 @@
 
 namespace strata::serve {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
-  return result;
-}
 
 // "[::1]:8080" -> "::1", "localhost:8080" -> "localhost"
 std::string name_of(std::string_view host) {

@@ -24,10 +24,34 @@ std::string_view finish_name(Finish finish) noexcept {
   return "";
 }
 
+namespace {
+
+// While it lives, every token wakes the reader. Under the signal's mutex.
+class AwaitingNews {
+ public:
+  explicit AwaitingNews(Signal& signal) : signal_(signal) { signal_.awaits_news = true; }
+  AwaitingNews(const AwaitingNews&) = delete;
+  AwaitingNews& operator=(const AwaitingNews&) = delete;
+  ~AwaitingNews() { signal_.awaits_news = false; }
+
+ private:
+  Signal& signal_;
+};
+
+// Without the lock, which the reader would have to wait for.
+void wake_for_news(Signal& signal, std::unique_lock<std::mutex> lock) {
+  const bool awaited = signal.awaits_news;
+  lock.unlock();
+  if (awaited) signal.changed.notify_one();
+}
+
+}  // namespace
+
 Answer::Read Answer::read(Piece& piece, Clock::time_point deadline) {
   piece.text.clear();
   piece.tokens.clear();
   std::unique_lock lock(signal_->mutex);
+  const AwaitingNews awaiting(*signal_);
   if (!signal_->changed.wait_until(lock, deadline, [&] { return has_news(); })) {
     return Read::kNothing;
   }
@@ -45,20 +69,16 @@ bool Answer::wait(Clock::time_point deadline) {
 }
 
 void Answer::push(std::string_view text, TokenInfo&& token) {
-  {
-    const std::lock_guard lock(signal_->mutex);
-    unread_.text += text;
-    unread_.tokens.push_back(std::move(token));
-  }
-  signal_->changed.notify_one();
+  std::unique_lock lock(signal_->mutex);
+  unread_.text += text;
+  unread_.tokens.push_back(std::move(token));
+  wake_for_news(*signal_, std::move(lock));
 }
 
 void Answer::push(std::string_view text) {
-  {
-    const std::lock_guard lock(signal_->mutex);
-    unread_.text += text;
-  }
-  signal_->changed.notify_one();
+  std::unique_lock lock(signal_->mutex);
+  unread_.text += text;
+  wake_for_news(*signal_, std::move(lock));
 }
 
 void Answer::finish(Outcome&& outcome) {
@@ -74,6 +94,7 @@ bool wait_for_any(std::span<const std::shared_ptr<Answer>> answers, Clock::time_
   if (answers.empty()) return false;
   Signal& signal = *answers.front()->signal_;
   std::unique_lock lock(signal.mutex);
+  const AwaitingNews awaiting(signal);
   return signal.changed.wait_until(lock, deadline, [&] {
     for (const std::shared_ptr<Answer>& answer : answers) {
       if (answer->has_news() && !answer->told_end_) return true;

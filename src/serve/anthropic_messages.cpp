@@ -81,31 +81,26 @@ void read_messages(const Fields& fields, ChatTask& task) {
     const std::string text = read_content(*system, "system");
     if (!text.empty()) task.messages.push_back({{"role", "system"}, {"content", text}});
   }
-  const Json& messages = fields.need("messages");
-  if (!messages.is_array() || messages.empty() || messages.size() > kMaxMessages) {
-    refuse("messages", "messages: expected an array of 1 to {} messages", kMaxMessages);
-  }
+  const Json& messages = need_messages(fields);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     MessageReader(messages[i], fmt::format("messages[{}]", i)).append_to(task.messages);
   }
 }
 
-void read_tools(const Fields& fields, ChatTask& task) {
-  const Json& tools = fields.array("tools");
-  if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
-  if (!tools.empty()) task.tools = Json::array();
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const Fields tool(tools[i], fmt::format("tools[{}]", i));
-    const std::string type = tool.text("type").value_or("custom");
-    if (type != "custom") {
-      refuse(tool.path_of("type"), "{}: this server runs no tools of its own, such as '{}'",
-             tool.path_of("type"), type);
-    }
-    Json function = tool.json();
-    if (const Json* schema = tool.find("input_schema")) function["parameters"] = *schema;
-    const Json plain = Json::object();
-    task.tools.push_back(read_openai_tool(Fields(plain, tool.path()), function, tool.path()));
+Json read_tool(const Fields& tool) {
+  const std::string type = tool.text("type").value_or("custom");
+  if (type != "custom") {
+    refuse(tool.path_of("type"), "{}: this server runs no tools of its own, such as '{}'",
+           tool.path_of("type"), type);
   }
+  Json function = tool.json();
+  if (const Json* schema = tool.find("input_schema")) function["parameters"] = *schema;
+  const Json plain = Json::object();
+  return read_openai_tool(Fields(plain, tool.path()), function, tool.path());
+}
+
+void read_tools(const Fields& fields, ChatTask& task) {
+  read_tool_list(fields, read_tool, task);
   const std::optional<Fields> choice = fields.object("tool_choice");
   if (!choice) return;
   const std::string type = choice->need_text("type");

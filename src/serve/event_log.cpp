@@ -1,10 +1,11 @@
 #include "strata/serve/event_log.hpp"
 
-#include <fmt/chrono.h>
+#include "src/serve/fields.hpp"
+#include "strata/base/clock.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -12,17 +13,6 @@ namespace strata::serve {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string now() {
-  const auto time = std::chrono::system_clock::now();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(time)), ms.count() % 1000);
-}
-
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
 
 // Neither ends the line or the value nor hides what it is: clients choose these bytes.
 bool is_plain(const std::string& text) {
@@ -45,15 +35,15 @@ void EventLog::write(spdlog::level::level_enum level, std::string_view event,
   const auto name = spdlog::level::to_string_view(level);
   const std::string_view level_name(name.data(), name.size());
   if (form_ == Form::kJson) {
-    ordered_json line = {{"time", now()}, {"level", level_name}, {"event", event}};
+    ordered_json line = {{"time", utc_now()}, {"level", level_name}, {"event", event}};
     line.update(fields);
-    logger_.log(level, "{}", dump(line));
+    logger_.log(level, "{}", to_text(line));
     return;
   }
-  std::string line = fmt::format("{} {:<7} {}", now(), level_name, event);
+  std::string line = fmt::format("{} {:<7} {}", utc_now(), level_name, event);
   for (const auto& [key, value] : fields.items()) {
     const bool plain = value.is_string() && is_plain(value.get_ref<const std::string&>());
-    line += fmt::format(" {}={}", key, plain ? value.get<std::string>() : dump(value));
+    line += fmt::format(" {}={}", key, plain ? value.get<std::string>() : to_text(value));
   }
   logger_.log(level, "{}", line);
 }

@@ -1,5 +1,7 @@
 #include "src/serve/http_head.hpp"
 
+#include "src/serve/ascii.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,18 +24,6 @@ bool is_token(std::string_view text) {
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x20 || byte == 0x7F;
-}
-
-bool equals(std::string_view text, std::string_view lower) {
-  return std::ranges::equal(text, lower, [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b;
-  });
-}
-
-std::string_view trim_blanks(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 class HeadCheck {
@@ -66,8 +56,8 @@ class HeadCheck {
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {
       return bad("malformed header");
     }
-    const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trim_blanks(line.substr(colon + 1));
+    const std::string name = lower(line.substr(0, colon));
+    const std::string_view value = trim(line.substr(colon + 1), " \t");
     if (std::ranges::any_of(value, [](char c) { return is_control(c) && c != '\t'; })) {
       return bad("a control character in a header");
     }
@@ -90,22 +80,22 @@ class HeadCheck {
 
  private:
   std::optional<HeadProblem> meaning(std::string_view name, std::string_view value) {
-    if (equals(name, "host")) {
+    if (name == "host") {
       ++hosts_;
-    } else if (equals(name, "content-length")) {
+    } else if (name == "content-length") {
       ++lengths_;
       const auto [end, error] =
           std::from_chars(value.data(), value.data() + value.size(), facts_.content_length);
       if (error != std::errc() || end != value.data() + value.size()) {
         return bad("malformed Content-Length");
       }
-    } else if (equals(name, "transfer-encoding")) {
+    } else if (name == "transfer-encoding") {
       ++encodings_;
-      if (!equals(value, "chunked")) return HeadProblem{501, "unknown Transfer-Encoding"};
+      if (lower(value) != "chunked") return HeadProblem{501, "unknown Transfer-Encoding"};
       facts_.chunked = true;
-    } else if (equals(name, "content-encoding") && !equals(value, "identity")) {
+    } else if (name == "content-encoding" && lower(value) != "identity") {
       return HeadProblem{415, "compressed requests are not taken"};
-    } else if (equals(name, "expect") && !equals(value, "100-continue")) {
+    } else if (name == "expect" && lower(value) != "100-continue") {
       return HeadProblem{417, "unknown Expect"};
     }
     return std::nullopt;

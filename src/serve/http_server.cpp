@@ -1,5 +1,6 @@
 #include "src/serve/http_server.hpp"
 
+#include "src/serve/ascii.hpp"
 #include "src/serve/guarded_stream.hpp"
 #include "strata/base/clock.hpp"
 #include "strata/base/error.hpp"
@@ -93,13 +94,6 @@ class DataSink final : public Sink {
  private:
   httplib::DataSink& sink_;
 };
-
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
-  return text;
-}
 
 }  // namespace
 

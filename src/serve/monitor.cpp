@@ -125,20 +125,23 @@ void write_experts(MetricsText& out, const ExpertView& e) {
   const auto gauge = [&](std::string_view name, std::string_view help, auto value) {
     out.one(name, "gauge", help, value);
   };
-  counter("moe_cache_hits_total", "Experts computed from the cache.", e.hits);
+  counter("moe_cache_hits_total", "Experts computed from the cache.", e.counts.hits);
   counter("moe_cache_hits_profile_total", "Of them, from a slot that the profile filled.",
-          e.hits_profile);
-  counter("moe_cache_misses_total", "Experts computed from RAM.", e.misses);
-  counter("moe_cache_upload_bytes_total", "Bytes copied to the cache after the warm start.",
-          e.upload_bytes);
-  counter("moe_cache_cpu_bytes_total", "Bytes of the experts computed from RAM.", e.cpu_bytes);
-  counter("moe_cache_swaps_total", "Experts copied to the cache after the warm start.", e.swaps);
+          e.counts.hits_profile);
+  counter("moe_cache_misses_total", "Experts that were not in the cache.", e.counts.misses);
+  counter("moe_cache_upload_bytes_total", "Bytes copied to the accelerator after the warm start.",
+          e.counts.bytes_upload);
+  counter("moe_cache_cpu_bytes_total", "Bytes of the experts computed from RAM.",
+          e.counts.bytes_cpu);
+  counter("moe_cache_swaps_total", "Experts copied to the cache after the warm start.",
+          e.counts.swaps);
   counter("moe_cache_swaps_useful_total", "Of them, those that have served a window.",
           e.swaps_useful);
   counter("moe_cache_swaps_wasted_total", "Of them, those that went without having served one.",
           e.swaps_wasted);
   gauge("moe_cache_hit_ratio", "Hits as a share of hits and misses since the start.",
-        ratio(static_cast<double>(e.hits), static_cast<double>(e.hits + e.misses)));
+        ratio(static_cast<double>(e.counts.hits),
+              static_cast<double>(e.counts.hits + e.counts.misses)));
   gauge("moe_cache_slots", "Slots of the cache.", e.slots);
   gauge("moe_cache_prefilled", "Slots that the profile filled.", e.prefilled);
   gauge("moe_cache_bytes", "Bytes of the cache.", e.bytes);
@@ -158,12 +161,12 @@ void write_experts(MetricsText& out, const ExpertView& e) {
 Json experts_json(const ExpertView& e, int experts) {
   Json json = {{"caching", e.caching},
                {"experts", experts},
-               {"hits", e.hits},
-               {"hits_profile", e.hits_profile},
-               {"misses", e.misses},
-               {"upload_bytes", e.upload_bytes},
-               {"cpu_bytes", e.cpu_bytes},
-               {"swaps", e.swaps},
+               {"hits", e.counts.hits},
+               {"hits_profile", e.counts.hits_profile},
+               {"misses", e.counts.misses},
+               {"upload_bytes", e.counts.bytes_upload},
+               {"cpu_bytes", e.counts.bytes_cpu},
+               {"swaps", e.counts.swaps},
                {"swaps_useful", e.swaps_useful},
                {"swaps_wasted", e.swaps_wasted},
                {"slots", e.slots},
@@ -184,11 +187,8 @@ Json experts_json(const ExpertView& e, int experts) {
 
 ExpertView view_experts(const Engine& engine) {
   ExpertView view;
-  const core::TierCounts total = engine.tiers().total();
-  view.hits = total.hit_experts;
-  view.misses = total.miss_experts + total.fetch_experts;
-  view.cpu_bytes = total.miss_bytes;
   const runtime::ExpertCaching* caching = engine.caching();
+  view.counts = runtime::count_experts(engine.tiers(), caching);
   view.caching = caching != nullptr;
   for (int i = 0; i < engine.tiers().layers(); ++i) {
     const core::TierCounts& counts = engine.tiers().counts(i);
@@ -200,14 +200,11 @@ ExpertView view_experts(const Engine& engine) {
       layer.hits_profile = caching->control().hits_profile(i);
       layer.slots = caching->cache().quota(i);
       layer.resident = resident_bits(caching->cache().table(i));
-      view.hits_profile += layer.hits_profile;
     }
     view.layers.push_back(std::move(layer));
   }
   if (caching == nullptr) return view;
   const core::SwapCounts& swaps = caching->control().swaps();
-  view.upload_bytes = swaps.bytes_copied;
-  view.swaps = swaps.copies;
   view.swaps_useful = swaps.useful;
   view.swaps_wasted = swaps.wasted;
   view.prefilled = swaps.prefilled;

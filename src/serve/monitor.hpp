@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/serve/fields.hpp"
+#include "strata/runtime/audit.hpp"
 #include "strata/runtime/engine.hpp"
 #include "strata/serve/counters.hpp"
 
@@ -23,9 +24,8 @@ struct ExpertView {
   };
   bool caching = false;
   std::vector<Layer> layers;
-  std::uint64_t hits = 0, hits_profile = 0, misses = 0;
-  std::uint64_t upload_bytes = 0, cpu_bytes = 0;
-  std::uint64_t swaps = 0, swaps_useful = 0, swaps_wasted = 0;
+  runtime::ExpertCounts counts;  // those of the audit log
+  std::uint64_t swaps_useful = 0, swaps_wasted = 0;
   std::uint64_t slots = 0, prefilled = 0, bytes = 0;
 };
 

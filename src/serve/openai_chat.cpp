@@ -61,10 +61,7 @@ Json read_message(const Json& given, const std::string& path) {
 }
 
 void read_chat_messages(const Fields& fields, ChatTask& task) {
-  const Json& messages = fields.need("messages");
-  if (!messages.is_array() || messages.empty() || messages.size() > kMaxMessages) {
-    refuse("messages", "messages: expected an array of 1 to {} messages", kMaxMessages);
-  }
+  const Json& messages = need_messages(fields);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     task.messages.push_back(read_message(messages[i], fmt::format("messages[{}]", i)));
   }
@@ -89,6 +86,44 @@ Json read_openai_tool(const Fields& tool, const Json& function_json, const std::
   return {{"type", "function"}, {"function", std::move(clean)}};
 }
 
+const Json& need_messages(const Fields& fields) {
+  const Json& messages = fields.need("messages");
+  if (!messages.is_array() || messages.empty() || messages.size() > kMaxMessages) {
+    refuse("messages", "messages: expected an array of 1 to {} messages", kMaxMessages);
+  }
+  return messages;
+}
+
+void read_tool_list(const Fields& fields, const std::function<Json(const Fields& tool)>& read,
+                    ChatTask& task) {
+  const Json& tools = fields.array("tools");
+  if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
+  if (!tools.empty()) task.tools = Json::array();
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    task.tools.push_back(read(Fields(tools[i], fmt::format("tools[{}]", i))));
+  }
+}
+
+void read_openai_tool_choice(const Fields& fields,
+                             const std::function<std::string(const Fields& choice)>& name_of,
+                             ChatTask& task) {
+  const Json* choice = fields.find("tool_choice");
+  if (choice == nullptr || *choice == "auto") {
+    task.tool_mode = ToolMode::kAuto;
+  } else if (*choice == "none") {
+    task.tool_mode = ToolMode::kNone;
+  } else if (*choice == "required") {
+    task.tool_mode = ToolMode::kRequired;
+  } else if (choice->is_object() && choice->value("type", Json()) == "function") {
+    task.tool_mode = ToolMode::kRequired;
+    task.tool_name = name_of(Fields(*choice, "tool_choice"));
+  } else {
+    refuse("tool_choice", "tool_choice: expected auto, none, required or a function's name");
+  }
+  check_tool_choice(task, "tool_choice");
+  if (fields.boolean("parallel_tool_calls") == false) forbid_parallel_calls(task);
+}
+
 void check_tool_choice(ChatTask& task, const std::string& path) {
   if (task.tool_mode != ToolMode::kRequired) return;
   if (task.tools.empty()) refuse(path, "{}: there are no tools to call", path);
@@ -107,31 +142,20 @@ void forbid_parallel_calls(ChatTask& task) {
 namespace {
 
 void read_chat_tools(const Fields& fields, ChatTask& task) {
-  const Json& tools = fields.array("tools");
-  if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
-  if (!tools.empty()) task.tools = Json::array();
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const Fields tool(tools[i], fmt::format("tools[{}]", i));
-    const Json* function = tool.find("function");
-    task.tools.push_back(read_openai_tool(tool, function == nullptr ? Json::object() : *function,
-                                          tool.path_of("function")));
-  }
-  const Json* choice = fields.find("tool_choice");
-  if (choice == nullptr || *choice == "auto") {
-    task.tool_mode = ToolMode::kAuto;
-  } else if (*choice == "none") {
-    task.tool_mode = ToolMode::kNone;
-  } else if (*choice == "required") {
-    task.tool_mode = ToolMode::kRequired;
-  } else if (choice->is_object() && choice->value("type", Json()) == "function") {
-    const Fields function(Fields(*choice, "tool_choice").need("function"), "tool_choice.function");
-    task.tool_mode = ToolMode::kRequired;
-    task.tool_name = function.need_text("name");
-  } else {
-    refuse("tool_choice", "tool_choice: expected auto, none, required or a function's name");
-  }
-  check_tool_choice(task, "tool_choice");
-  if (fields.boolean("parallel_tool_calls") == false) forbid_parallel_calls(task);
+  read_tool_list(
+      fields,
+      [](const Fields& tool) {
+        const Json* function = tool.find("function");
+        return read_openai_tool(tool, function == nullptr ? Json::object() : *function,
+                                tool.path_of("function"));
+      },
+      task);
+  read_openai_tool_choice(
+      fields,
+      [](const Fields& choice) {
+        return Fields(choice.need("function"), choice.path_of("function")).need_text("name");
+      },
+      task);
 }
 
 void read_reasoning(const Fields& fields, ChatTask& task) {

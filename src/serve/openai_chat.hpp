@@ -4,6 +4,7 @@
 #include "src/serve/chat_task.hpp"
 #include "src/serve/reply.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,16 @@ namespace strata::serve {
 // Shared with the other APIs. A tool in OpenAI's form, made of its function's object.
 [[nodiscard]] Json read_openai_tool(const Fields& tool, const Json& function,
                                     const std::string& path);
+// The request's messages: 1 to kMaxMessages.
+[[nodiscard]] const Json& need_messages(const Fields& fields);
+// The request's tools, each made by `read`.
+void read_tool_list(const Fields& fields, const std::function<Json(const Fields& tool)>& read,
+                    ChatTask& task);
+// "tool_choice" and "parallel_tool_calls" of OpenAI's APIs. `name_of`: the function that a choice
+// of the type "function" names.
+void read_openai_tool_choice(const Fields& fields,
+                             const std::function<std::string(const Fields& choice)>& name_of,
+                             ChatTask& task);
 // That a tool which must be called is there.
 void check_tool_choice(ChatTask& task, const std::string& path);
 void forbid_parallel_calls(ChatTask& task);

@@ -98,28 +98,11 @@ void read_input(const Fields& fields, ChatTask& task) {
 }
 
 void read_flat_tools(const Fields& fields, ChatTask& task) {
-  const Json& tools = fields.array("tools");
-  if (tools.size() > kMaxTools) refuse("tools", "tools: at most {}", kMaxTools);
-  if (!tools.empty()) task.tools = Json::array();
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const Fields tool(tools[i], fmt::format("tools[{}]", i));
-    task.tools.push_back(read_openai_tool(tool, tool.json(), tool.path()));
-  }
-  const Json* choice = fields.find("tool_choice");
-  if (choice == nullptr || *choice == "auto") {
-    task.tool_mode = ToolMode::kAuto;
-  } else if (*choice == "none") {
-    task.tool_mode = ToolMode::kNone;
-  } else if (*choice == "required") {
-    task.tool_mode = ToolMode::kRequired;
-  } else if (choice->is_object() && choice->value("type", Json()) == "function") {
-    task.tool_mode = ToolMode::kRequired;
-    task.tool_name = Fields(*choice, "tool_choice").need_text("name");
-  } else {
-    refuse("tool_choice", "tool_choice: expected auto, none, required or a function's name");
-  }
-  check_tool_choice(task, "tool_choice");
-  if (fields.boolean("parallel_tool_calls") == false) forbid_parallel_calls(task);
+  read_tool_list(
+      fields, [](const Fields& tool) { return read_openai_tool(tool, tool.json(), tool.path()); },
+      task);
+  read_openai_tool_choice(
+      fields, [](const Fields& choice) { return choice.need_text("name"); }, task);
 }
 
 // --- writing ---

@@ -1,5 +1,6 @@
 #include "src/serve/output_parser.hpp"
 
+#include "src/serve/ascii.hpp"
 #include "src/serve/marker_scanner.hpp"
 
 #include <array>
@@ -9,20 +10,18 @@
 namespace strata::serve {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
-
 // Text without the white space around it; what may turn out to be at the end is held back.
 class Trimmed {
  public:
   explicit Trimmed(bool keep_front) : in_front_(!keep_front) {}
   [[nodiscard]] std::string feed(std::string_view text) {
     if (in_front_) {
-      const std::size_t first = text.find_first_not_of(kSpace);
+      const std::size_t first = text.find_first_not_of(kWhiteSpace);
       if (first == std::string_view::npos) return {};
       text.remove_prefix(first);
       in_front_ = false;
     }
-    const std::size_t last = text.find_last_not_of(kSpace);
+    const std::size_t last = text.find_last_not_of(kWhiteSpace);
     if (last == std::string_view::npos) {
       held_ += text;
       return {};
@@ -116,14 +115,13 @@ class TaggedParser final : public OutputParser {
   }
 
   bool tell(Deltas& out) {
-    // The order matters for none of them: they begin differently.
-    std::vector<std::string_view> markers;
-    if (may_think_) markers.emplace_back("<think>");
-    if (!tools_.is_null()) {
-      markers.emplace_back("<tool_call>");
-      markers.emplace_back("<function=");
-      markers.emplace_back("</tool_call>");  // after a <function=> that had no <tool_call>
-    }
+    // The order matters for none of them: they begin differently. </tool_call> comes after a
+    // <function=> that had no <tool_call>.
+    constexpr std::array<std::string_view, 4> kAll = {"<think>", "<tool_call>",
+                                                      "<function=", "</tool_call>"};
+    const std::size_t first = may_think_ ? 0 : 1;
+    const std::span markers =
+        std::span(kAll).subspan(first, tools_.is_null() ? 1 - first : kAll.size() - first);
     std::string before;
     const std::optional<std::size_t> found = scanner_.next(markers, before);
     show(before, out);
@@ -168,7 +166,7 @@ class TaggedParser final : public OutputParser {
   }
 
   void show(std::string_view text, Deltas& out) {
-    if (text.find_first_not_of(kSpace) != std::string_view::npos) may_think_ = false;
+    if (text.find_first_not_of(kWhiteSpace) != std::string_view::npos) may_think_ = false;
     add(out, Delta::Kind::kText, text_.feed(text));
   }
 

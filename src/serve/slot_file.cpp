@@ -63,10 +63,11 @@ std::uint64_t model_fingerprint(const std::filesystem::path& model, const Engine
     const std::size_t at = bytes.size() / kPages * i;
     hash.add(bytes.subspan(at, std::min(kPage, bytes.size() - at)));
   }
-  // "CPU, 2 threads, avx512 kernels, int8 activations": other activations give other bits, other
-  // threads and kernels do not.
-  const std::string& device = engine.report().device;
-  hash.add(std::as_bytes(std::span(device).subspan(device.rfind(',') + 1)));
+  // What else decides on bits: neither threads nor kernels do, nor what is cached.
+  const LoadReport& report = engine.report();
+  hash.add(static_cast<std::uint64_t>(report.activations));
+  const std::string& replay = report.replay.native();
+  hash.add(std::as_bytes(std::span(replay)));
   return hash.value();
 }
 

@@ -1,3 +1,4 @@
+#include "src/serve/ascii.hpp"
 #include "src/serve/output_parser.hpp"
 
 #include <sys/random.h>
@@ -6,13 +7,6 @@
 
 namespace strata::serve {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 std::optional<Json> try_json(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);

@@ -111,7 +111,9 @@ TEST_F(CachingTest, NoShareOfFetchedMissesChangesABit) {
       if (share == std::string("1")) {
         EXPECT_EQ(total.miss_rows, 0U);
         // With one slot, later layers may have taken the staging slots of its layer.
-        EXPECT_GE(engine->caching()->control().swaps().admitted, slots > 1 ? 1U : 0U) << slots;
+        if (slots > 1) {
+          EXPECT_GT(engine->caching()->control().swaps().admitted, 0U) << slots;
+        }
       }
     }
   }

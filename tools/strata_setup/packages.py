@@ -42,6 +42,7 @@ PACKAGES = (
     Package("nlohmann-json3-dev", "json-devel", "nlohmann-json", "header nlohmann/json.hpp"),
     Package("libpcre2-dev", "pcre2-devel", "pcre2", "pkg-config libpcre2-8"),
     Package("libhwloc-dev", "hwloc-devel", "hwloc", "pkg-config hwloc"),
+    Package("libssl-dev", "openssl-devel", "openssl", "pkg-config libcrypto"),
     Package("libcpp-httplib-dev", "cpp-httplib-devel", "cpp-httplib", "pkg-config cpp-httplib"),
     Package("libtbb-dev", "tbb-devel", "onetbb", "header oneapi/tbb.h"),
     Package("libgtest-dev", "gtest-devel", "gtest", "header gtest/gtest.h"),

@@ -1,7 +1,8 @@
-// Elapsed time for measurements.
+// Elapsed time for measurements, and the time of day for logs.
 #pragma once
 
 #include <chrono>
+#include <string>
 
 namespace strata {
 
@@ -23,5 +24,8 @@ class Stopwatch {
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
 };
+
+// "2026-08-31T12:00:00.123Z", RFC 3339.
+[[nodiscard]] std::string utc_now();
 
 }  // namespace strata

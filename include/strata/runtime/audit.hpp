@@ -16,6 +16,10 @@ namespace strata {
 
 struct LoadReport;
 
+namespace core {
+class ExpertTiers;
+}
+
 namespace model {
 struct HParams;
 }
@@ -37,7 +41,7 @@ class Forward;
 
 // The engine's counters at one moment. A hit or a miss is one expert in one window, however many of
 // the window's tokens chose it.
-struct AuditCounts {
+struct ExpertCounts {
   std::uint64_t hits = 0;
   std::uint64_t hits_profile = 0;  // of them, from a slot that the profile filled
   std::uint64_t misses = 0;
@@ -45,8 +49,11 @@ struct AuditCounts {
   std::uint64_t bytes_cpu = 0;     // of the experts that the pool computed
   std::uint64_t swaps = 0;         // experts copied in after the warm start
 
-  [[nodiscard]] AuditCounts operator-(const AuditCounts& earlier) const noexcept;
+  [[nodiscard]] ExpertCounts operator-(const ExpertCounts& earlier) const noexcept;
 };
+// `caching` may be null.
+[[nodiscard]] ExpertCounts count_experts(const core::ExpertTiers& tiers,
+                                         const ExpertCaching* caching);
 
 class AuditLog {
  public:
@@ -65,19 +72,18 @@ class AuditLog {
   void request(const RequestRecord& request);
   void exit();
 
-  [[nodiscard]] AuditCounts counts() const;
-
  private:
+  [[nodiscard]] ExpertCounts counts() const;
   void append(const nlohmann::ordered_json& record) const;
-  [[nodiscard]] nlohmann::ordered_json header(const char* event, const AuditCounts& counts) const;
+  [[nodiscard]] nlohmann::ordered_json header(const char* event, const ExpertCounts& counts) const;
   [[nodiscard]] nlohmann::ordered_json layers() const;
 
   std::filesystem::path path_;
   std::string build_;
   Forward& forward_;
   const ExpertCaching* caching_;
-  AuditCounts before_;  // at the last record
-  RequestRecord sum_;   // of all requests
+  ExpertCounts before_;  // at the last record
+  RequestRecord sum_;    // of all requests
 };
 
 }  // namespace runtime

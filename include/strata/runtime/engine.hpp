@@ -63,6 +63,7 @@ inline constexpr int kDefaultContext = 4096;
 struct LoadReport {
   std::string device;
   std::string no_gpu;  // why none is used, where one was looked for
+  device::Activations activations = device::Activations::kInt8;
   Isa isa = Isa::kGeneric;
   std::vector<IsaSupport> isas;  // with the reasons of those that do not run here
   int threads = 0;

@@ -97,6 +97,7 @@ struct Outcome {
 struct Signal {
   std::mutex mutex;
   std::condition_variable changed;
+  bool awaits_news = false;  // the reader waits for the next token, not only for an end
 };
 
 // Written by the engine's thread, read by one other thread; cancel() may be called by any.
