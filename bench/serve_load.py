@@ -3,6 +3,7 @@
 
     strata serve data/strata-demo.gguf --greedy --max-connections 256
     python3 bench/serve_load.py speed          one client against eight
+    python3 bench/serve_load.py windows        where the time of 1, 2, 4 and 8 clients goes
     python3 bench/serve_load.py overhead       what the server adds to a token
     python3 bench/serve_load.py latency        a short request beside a long prompt
     python3 bench/serve_load.py soak --minutes 10
@@ -40,6 +41,14 @@ class Client:
 
     def window_seconds(self) -> float:
         return self.get("/v1/status")["windows"]["seconds"]
+
+    def whole(self, prompt: str, tokens: int) -> None:
+        """An answer in one piece, for which this program does next to nothing."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        body = {"prompt": prompt, "max_tokens": tokens, "ignore_eos": True}
+        connection.request("POST", "/v1/completions", json.dumps(body))
+        connection.getresponse().read()
+        connection.close()
 
     def stream(self, prompt: str, tokens: int, vanish_after: int = -1, **fields) -> dict:
         """Streams an answer; after `vanish_after` chunks the client hangs up. Events are noted as
@@ -102,6 +111,34 @@ def speed(client: Client, tokens: int, rounds: int) -> dict:
     print(f"1 client:  {one:8.0f} tokens/s")
     print(f"8 clients: {eight:8.0f} tokens/s; {ratio:.2f} times as many, median of {rounds} pairs")
     return {"one": rates[1], "eight": rates[8], "ratios": ratios, "median_ratio": ratio}
+
+
+def windows(client: Client, tokens: int, rounds: int) -> dict:
+    """Microseconds and bytes a token of answers that come whole: what clients cost is not in it."""
+    results = []
+    for clients in (1, 2, 4, 8):
+        client.whole(PROMPT, 8)
+        before, seconds = client.get("/v1/status"), 0.0
+        for _ in range(rounds):
+            seconds += together(clients, lambda i: client.whole(f"{PROMPT} {i}", tokens))
+        after = client.get("/v1/status")
+        count = after["tokens"]["generated"] - before["tokens"]["generated"]
+
+        def each(*path: str) -> float:
+            old, new = before["windows"], after["windows"]
+            for key in path:
+                old, new = old[key], new[key]
+            return (new - old) / count
+
+        result = {"clients": clients, "tokens_per_s": count / seconds}
+        result["us"] = {"wall": 1e6 * seconds / count, "windows": 1e6 * each("seconds")}
+        parts = after["windows"]["parts"]
+        result["us"].update({part: 1e6 * each("parts", part, "seconds") for part in parts})
+        result["mb"] = {part: each("parts", part, "bytes") / 1e6 for part in parts}
+        results.append(result)
+        times = ", ".join(f"{name} {us:.0f}" for name, us in result["us"].items())
+        print(f"{clients} clients: {result['tokens_per_s']:6.0f} tokens/s; us a token: {times}")
+    return {"results": results}
 
 
 def overhead(client: Client, tokens: int, rounds: int) -> dict:
@@ -219,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("speed", "overhead", "latency", "soak"))
+    parser.add_argument("what", choices=("speed", "windows", "overhead", "latency", "soak"))
     parser.add_argument("--port", type=int, default=8080)
     parser.add_argument("--tokens", type=int, default=300, help="of an answer")
     parser.add_argument("--words", type=int, default=1300, help="of the long prompt (latency)")
@@ -233,6 +270,8 @@ def main() -> None:
     client = Client(options.port)
     if options.what == "speed":
         result = speed(client, options.tokens, options.rounds)
+    elif options.what == "windows":
+        result = windows(client, options.tokens, options.rounds)
     elif options.what == "overhead":
         result = overhead(client, options.tokens, options.rounds)
     elif options.what == "latency":
