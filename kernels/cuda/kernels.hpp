@@ -51,8 +51,11 @@ struct DotArgs {
   const std::int32_t* out_rows = nullptr;  // column -> row of out; null: itself
   const DotJob* job = nullptr;             // null: every column meets target.weights
   std::int32_t jobs = 0;                   // with `job`
-  std::int32_t columns = 0;                // without
-  int tile = kMaxDotTokens;                // with `job`: no count is larger
+  // With `job`, where the number of jobs is known on the device only: `jobs` is then the most there
+  // can be, which the grid is made for. Null: exactly `jobs`.
+  const std::int32_t* job_count = nullptr;
+  std::int32_t columns = 0;  // without
+  int tile = kMaxDotTokens;  // with `job`: no count is larger
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 
