@@ -45,6 +45,8 @@ inline constexpr int kLeastCapability = 0;  // what there are kernels for is fou
 #define cudaEventRecord hipEventRecord
 #define cudaFree hipFree
 #define cudaFreeHost hipHostFree
+#define cudaFuncAttributeMaxDynamicSharedMemorySize hipFuncAttributeMaxDynamicSharedMemorySize
+#define cudaFuncSetAttribute hipFuncSetAttribute
 #define cudaGetDeviceCount hipGetDeviceCount
 #define cudaGetDeviceProperties hipGetDeviceProperties
 #define cudaGetErrorName hipGetErrorName

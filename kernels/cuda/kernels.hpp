@@ -61,7 +61,7 @@ void dot(Stream stream, gguf::Type type, DotArgs args);
 
 // The same bits on tensor cores (dot_tile.cu; compute capability 8.0 and newer), for quantised
 // weights and many columns: a job has up to kTileTokens of them.
-inline constexpr int kTileTokens = 32;
+inline constexpr int kTileTokens = 64;
 void dot_tiles(Stream stream, gguf::Type type, const DotArgs& args);
 
 // ---- quantising (quantize.cu) ----
