@@ -115,11 +115,14 @@ class Forward {
   [[nodiscard]] Choice replay_choice(int layer, std::size_t choices);
   void add_times();
   // Windows as programs: forward_program.cpp.
+  struct Segment;
   struct Recorded;
   class PartTimer;
   [[nodiscard]] device::Rows run_program();
   [[nodiscard]] Recorded& program_of_window();
-  [[nodiscard]] std::unique_ptr<device::Program> record(bool timed);
+  [[nodiscard]] std::vector<Segment> record(bool timed);
+  void record_layers(int first, int end);
+  void run_segments(const std::vector<Segment>& segments);
   void make_program_memory();
   [[nodiscard]] device::Rows program_logits(int count) const noexcept;
   [[nodiscard]] OnDevice replayed(int layer);
