@@ -53,6 +53,7 @@ struct DotArgs {
   std::int32_t jobs = 0;                   // with `job`
   std::int32_t columns = 0;                // without
   int tile = kMaxDotTokens;                // with `job`: no count is larger
+  int variant = 0;
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 
