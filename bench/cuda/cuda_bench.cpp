@@ -198,6 +198,91 @@ void bench_variants(Device& gpu, gguf::Type type, std::int64_t rows, std::int64_
   static_cast<void>(x);
 }
 
+// The cache of one sequence, and the places of its last `rows` positions.
+class Sequence {
+ public:
+  Sequence(Device& gpu, KvType type, int kv_heads, int head_dim, int positions, int rows) {
+    const std::size_t bytes = static_cast<std::size_t>(kv_heads) *
+                              static_cast<std::size_t>(positions) * kv_row_bytes(type, head_dim);
+    cells_ = gpu.allocate(2 * bytes);
+    const KvLayer cache{cells_->data(), cells_->data() + bytes, type, positions};
+    for (int i = positions - rows; i < positions; ++i) places_.push_back({cache, i});
+  }
+  [[nodiscard]] std::span<const TokenPlace> places() const { return places_; }
+
+ private:
+  std::unique_ptr<Memory> cells_;
+  std::vector<TokenPlace> places_;
+};
+
+void bench_attention(Device& gpu, int kv_heads, int heads_per_kv, int head_dim, int positions,
+                     int rows, KvType type) {
+  const AttentionShape shape{kv_heads * heads_per_kv, kv_heads, head_dim, 0.1f};
+  const std::int64_t width = static_cast<std::int64_t>(shape.heads) * head_dim;
+  const Sequence sequence(gpu, type, kv_heads, head_dim, positions, rows);
+  const auto q = random_floats(gpu, rows * width);
+  const auto out = gpu.allocate(sizeof(float) * static_cast<std::size_t>(rows * width));
+  const double s = seconds_a_call(gpu, 2, [&](int) {
+    gpu.attention(rows_in(q, rows, width), sequence.places(), shape, rows_in(out, rows, width));
+  });
+  double seen = 0;  // positions, by all rows
+  for (const TokenPlace& p : sequence.places()) seen += p.position + 1;
+  fmt::print(
+      "attention {:>2} x {} heads of {:<3} {} {:>5} rows at {:>5} {:>10.1f} us {:>6.2f} "
+      "TFLOP/s\n",
+      kv_heads, heads_per_kv, head_dim, type == KvType::kF16 ? "f16 " : "q8_0", rows, positions,
+      s * 1e6, 4 * seen * static_cast<double>(width) / s / 1e12);
+}
+
+// What a prompt's rows take beside products and attention, with Qwen3-30B-A3B's geometry.
+void bench_rows(Device& gpu, int rows, double copy) {
+  constexpr int kWidth = 2048;
+  constexpr int kRanks = 8;
+  constexpr int kHidden = 768;
+  constexpr int kHeads = 32;
+  constexpr int kKvHeads = 4;
+  constexpr int kDim = 128;
+  const auto x = random_floats(gpu, std::int64_t{rows} * kWidth * kRanks);
+  const auto y = random_floats(gpu, std::int64_t{rows} * kWidth * kRanks);
+  const auto weight = random_floats(gpu, kWidth * 16);
+  const auto table = random_floats(gpu, std::int64_t{rows} * kDim);
+  const Sequence sequence(gpu, KvType::kF16, kKvHeads, kDim, rows, rows);
+  std::vector<cuda::Place> places;
+  for (const TokenPlace& p : sequence.places()) {
+    places.push_back({p.cache.keys, p.cache.values, cuda::Cells::kF16, rows, p.position, 0});
+  }
+  const auto there = gpu.allocate(sizeof(cuda::Place) * places.size());
+  gpu.copy_from_host(there->data(), reinterpret_cast<const std::byte*>(places.data()),
+                     sizeof(cuda::Place) * places.size());
+  auto* a = reinterpret_cast<float*>(x->data());
+  auto* b = reinterpret_cast<float*>(y->data());
+  const auto* w = reinterpret_cast<const float*>(weight->data());
+  const auto* at = reinterpret_cast<const cuda::Place*>(there->data());
+  const auto show = [&](const char* what, double floats, const auto& call) {
+    const double s = gpu_seconds(call);
+    fmt::print("{:<16} {:>5} rows {:>10.1f} us {:>8.1f} GB/s {:>6.1f} %\n", what, rows, s * 1e6,
+               4 * floats * rows / s / 1e9, 400 * floats * rows / s / copy);
+  };
+  const std::int64_t n = rows;
+  show("quantize", kWidth * 1.375,
+       [&](cuda::Stream s) { cuda::quantize(s, a, n * kWidth / 32, y->data()); });
+  show("swiglu_quantize", kRanks * kHidden * 2.375, [&](cuda::Stream s) {
+    cuda::swiglu_quantize(s, a, a + n * kRanks * kHidden, n * kRanks * kHidden / 32, y->data());
+  });
+  show("rms_norm", kWidth * 2,
+       [&](cuda::Stream s) { cuda::rms_norm(s, a, w, kWidth, rows, 1e-6f, b); });
+  show("rms_norm heads", kHeads * kDim * 2,
+       [&](cuda::Stream s) { cuda::rms_norm(s, a, w, kDim, rows * kHeads, 1e-6f, a); });
+  show("rope", kHeads * kDim * 2, [&](cuda::Stream s) {
+    cuda::rope(
+        s, {a, at, rows, kHeads, kDim, reinterpret_cast<const float*>(table->data()), kDim, true});
+  });
+  show("kv_append", kKvHeads * kDim * 3,
+       [&](cuda::Stream s) { cuda::kv_append(s, a, b, at, rows, kKvHeads, kDim); });
+  show("combine", kWidth * (kRanks + 2),
+       [&](cuda::Stream s) { cuda::combine(s, a, w, kRanks, kWidth, rows, b); });
+}
+
 int run(int index, bool prompts_only) {
   const CudaStatus status = cuda_status(index);
   if (!status.usable) {
@@ -219,6 +304,14 @@ int run(int index, bool prompts_only) {
     for (const int tokens : {16, 32, 64, 512, 4096}) bench_linear(*gpu, type, tokens, copy);
     for (const int tokens : {16, 32, 48, 64, 256, 512}) bench_experts(*gpu, type, 40, tokens, copy);
   }
+  for (const int dim : {64, 128, 256}) {
+    bench_attention(*gpu, 4, 8, dim, 2048, 2048, KvType::kF16);
+  }
+  bench_attention(*gpu, 4, 8, 128, 2048, 2048, KvType::kQ8_0);
+  bench_attention(*gpu, 4, 8, 128, 8192, 512, KvType::kF16);
+  bench_attention(*gpu, 8, 4, 128, 4096, 4096, KvType::kF16);
+  bench_attention(*gpu, 16, 1, 128, 2048, 2048, KvType::kF16);
+  for (const int rows : {512, 4096}) bench_rows(*gpu, rows, copy);
   if (prompts_only) return 0;
   for (const gguf::Type type : quant::supported_types()) {
     for (const int tokens : {1, 2, 4, 8}) bench_linear(*gpu, type, tokens, copy);
