@@ -198,21 +198,22 @@ void bench_variants(Device& gpu, gguf::Type type, std::int64_t rows, std::int64_
   static_cast<void>(x);
 }
 
-// The cache of one sequence, and the places of its last `rows` positions.
+// The cache of one sequence, and its last `rows` positions as a window.
 class Sequence {
  public:
   Sequence(Device& gpu, KvType type, int kv_heads, int head_dim, int positions, int rows) {
     const std::size_t bytes = static_cast<std::size_t>(kv_heads) *
                               static_cast<std::size_t>(positions) * kv_row_bytes(type, head_dim);
     cells_ = gpu.allocate(2 * bytes);
-    const KvLayer cache{cells_->data(), cells_->data() + bytes, type, positions};
-    for (int i = positions - rows; i < positions; ++i) places_.push_back({cache, i});
+    for (int i = positions - rows; i < positions; ++i) {
+      rows_.push_back({0, i, {cells_->data(), bytes, type, positions}});
+    }
   }
-  [[nodiscard]] std::span<const TokenPlace> places() const { return places_; }
+  [[nodiscard]] std::span<const WindowRow> rows() const { return rows_; }
 
  private:
   std::unique_ptr<Memory> cells_;
-  std::vector<TokenPlace> places_;
+  std::vector<WindowRow> rows_;
 };
 
 void bench_attention(Device& gpu, int kv_heads, int heads_per_kv, int head_dim, int positions,
@@ -222,11 +223,12 @@ void bench_attention(Device& gpu, int kv_heads, int heads_per_kv, int head_dim, 
   const Sequence sequence(gpu, type, kv_heads, head_dim, positions, rows);
   const auto q = random_floats(gpu, rows * width);
   const auto out = gpu.allocate(sizeof(float) * static_cast<std::size_t>(rows * width));
+  gpu.begin_window(sequence.rows());
   const double s = seconds_a_call(gpu, 2, [&](int) {
-    gpu.attention(rows_in(q, rows, width), sequence.places(), shape, rows_in(out, rows, width));
+    gpu.attention(rows_in(q, rows, width), 0, shape, rows_in(out, rows, width));
   });
   double seen = 0;  // positions, by all rows
-  for (const TokenPlace& p : sequence.places()) seen += p.position + 1;
+  for (const WindowRow& row : sequence.rows()) seen += row.position + 1;
   fmt::print(
       "attention {:>2} x {} heads of {:<3} {} {:>5} rows at {:>5} {:>10.1f} us {:>6.2f} "
       "TFLOP/s\n",
@@ -248,8 +250,9 @@ void bench_rows(Device& gpu, int rows, double copy) {
   const auto table = random_floats(gpu, std::int64_t{rows} * kDim);
   const Sequence sequence(gpu, KvType::kF16, kKvHeads, kDim, rows, rows);
   std::vector<cuda::Place> places;
-  for (const TokenPlace& p : sequence.places()) {
-    places.push_back({p.cache.keys, p.cache.values, cuda::Cells::kF16, rows, p.position, 0});
+  for (const WindowRow& row : sequence.rows()) {
+    const KvLayer cache = row.cache.layer(0);
+    places.push_back({cache.keys, cache.values, 0, cuda::Cells::kF16, rows, row.position, 0});
   }
   const auto there = gpu.allocate(sizeof(cuda::Place) * places.size());
   gpu.copy_from_host(there->data(), reinterpret_cast<const std::byte*>(places.data()),
@@ -278,7 +281,7 @@ void bench_rows(Device& gpu, int rows, double copy) {
         s, {a, at, rows, kHeads, kDim, reinterpret_cast<const float*>(table->data()), kDim, true});
   });
   show("kv_append", kKvHeads * kDim * 3,
-       [&](cuda::Stream s) { cuda::kv_append(s, a, b, at, rows, kKvHeads, kDim); });
+       [&](cuda::Stream s) { cuda::kv_append(s, a, b, at, 0, rows, kKvHeads, kDim); });
   show("combine", kWidth * (kRanks + 2),
        [&](cuda::Stream s) { cuda::combine(s, a, w, kRanks, kWidth, rows, b); });
 }

@@ -263,6 +263,7 @@ struct DotTileKernel {
   }
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    if (!has_job(a, block.index)) return;
     std::int64_t groups = 0;
     for (int i = 0; i < a.target_count; ++i) groups += a.targets[i].groups;
     const int tokens = place(block.index, groups, 0).count;

@@ -11,21 +11,6 @@
 namespace strata::device {
 namespace {
 
-// A stream of its own beside the device's.
-class CudaCopier final : public Copier {
- public:
-  explicit CudaCopier(int gpu) : gpu_(gpu) {}
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
-    cuda::select_gpu(gpu_);  // of the thread that copies
-    cuda::copy(stream_, to, from, bytes);
-    cuda::synchronize(stream_);
-  }
-
- private:
-  int gpu_;
-  CudaStream stream_;
-};
-
 class CudaMemory final : public Memory {
  public:
   explicit CudaMemory(CudaBlock&& block) : block_(std::move(block)) {
@@ -93,12 +78,11 @@ void CudaDevice::copy_from_host(std::byte* to, const std::byte* from, std::size_
   synchronize();
 }
 
-std::unique_ptr<Copier> CudaDevice::make_copier() {
-  cuda::select_gpu(state_->gpu.index);
-  return std::make_unique<CudaCopier>(state_->gpu.index);
+void CudaDevice::copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
+  cuda::copy(state_->use(), to, from, bytes);
 }
 
-void CudaDevice::copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
+void CudaDevice::copy_to_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
   cuda::copy(state_->use(), to, from, bytes);
 }
 
@@ -113,6 +97,11 @@ void CudaDevice::synchronize() { cuda::synchronize(state_->use()); }
 
 int CudaDevice::mark() {
   const cuda::Stream stream = state_->use();
+  if (state_->recording) {
+    std::vector<CudaEvent>& events = state_->recorded_events;
+    cuda::record(events.emplace_back(), stream);
+    return static_cast<int>(events.size()) - 1;
+  }
   if (state_->marks == state_->events.size()) state_->events.emplace_back();
   cuda::record(state_->events[state_->marks], stream);
   return static_cast<int>(state_->marks++);
@@ -127,12 +116,12 @@ double CudaDevice::seconds(int from, int to) const {
 
 void CudaDevice::clear_marks() { state_->marks = 0; }
 
-void CudaDevice::embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) {
+void CudaDevice::embed(const Linear& table, Rows out) {
   const cuda::Stream stream = state_->use();
   const quant::PackedMatrix& m = table.matrix;
-  cuda::embed(stream, m.type,
-              {m.data, m.group_bytes, m.cols, state_->staging.bring(tokens),
-               static_cast<int>(tokens.size()), out.data, out.width});
+  cuda::embed(
+      stream, m.type,
+      {m.data, m.group_bytes, m.cols, state_->window.tokens, out.count, out.data, out.width});
 }
 
 void CudaDevice::rms_norm(Rows x, const float* weight, float eps, Rows out) {
@@ -185,18 +174,16 @@ void CudaDevice::keep_rows(Rows x, std::span<const std::int32_t> kept) {
                   static_cast<int>(kept.size()));
 }
 
-void CudaDevice::rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) {
+void CudaDevice::rope(Rows x, int head_dim, const Rope& rope) {
   const cuda::Stream stream = state_->use();
-  cuda::rope(stream,
-             {x.data, state_->bring(places), static_cast<int>(places.size()),
-              static_cast<int>(x.width / head_dim), head_dim, rope.table, rope.n_rot, rope.neox});
+  cuda::rope(stream, {x.data, state_->window.places, x.count, static_cast<int>(x.width / head_dim),
+                      head_dim, rope.table, rope.n_rot, rope.neox});
 }
 
-void CudaDevice::kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
-                           const AttentionShape& shape) {
+void CudaDevice::kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) {
   const cuda::Stream stream = state_->use();
-  cuda::kv_append(stream, k.data, v.data, state_->bring(places), static_cast<int>(places.size()),
-                  shape.kv_heads, shape.head_dim);
+  cuda::kv_append(stream, k.data, v.data, state_->window.places, layer, k.count, shape.kv_heads,
+                  shape.head_dim);
 }
 
 void CudaDevice::route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) {
