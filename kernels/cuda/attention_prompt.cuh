@@ -93,7 +93,7 @@ template <int kDims>
 struct AttentionPromptKernel {
   static constexpr const char* kName = "attention_prompt";
   static constexpr int kThreads = 256;
-  static constexpr int kResident = 2;
+  static constexpr int kResident = 1;
   static constexpr int kQueries = wide_attention_queries(kDims);
   static constexpr int kHalf = kAttentionSpan / 2;
   // Scores of a thread: 8 queries with kQuads x 4 positions.
