@@ -16,21 +16,23 @@
 
 namespace strata::cuda {
 
-template <class Format>
+template <class Format, int kWarpCount, int kWarpRows>
 struct DotTileKernel {
   static constexpr const char* kName = "dot_tile";
-  static constexpr int kWarps = 8;
+  static constexpr int kWarps = kWarpCount;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kResident = 2;
-  static constexpr int kGroups = kWarps;  // of 16 rows; a warp decodes one
+  static constexpr int kGroups = 8;  // of 16 rows
   static constexpr int kTokens = kTileTokens;
-  static constexpr int kRows = 2;     // groups that a warp multiplies
-  static constexpr int kColumns = 4;  // with as many 8 tokens
+  static constexpr int kRows = kWarpRows;  // groups that a warp multiplies
+  static constexpr int kColumns = 4;       // with as many 8 tokens
   static constexpr int kWindow = 8 * kColumns;
-  static constexpr int kStage = 2;  // blocks of K at a time
+  static constexpr int kStage = 2;                                 // blocks of K at a time
+  static constexpr int kDecoded = kGroups / kWarps;                // groups that a warp decodes
+  static constexpr int kBringers = kThreads / (kStage * kTokens);  // threads of a token's block
   static constexpr int kParts = 32 / Format::kPartElems;
   static constexpr bool kHasMin = Format::kHasMin;
-  static_assert(kThreads == 2 * kStage * kTokens && kWarps * kRows * kWindow == kGroups * kTokens);
+  static_assert(kWarps * kRows * kWindow == kGroups * kTokens);
 
   struct Stage {
     Int4 x[kStage][kTokens][3];  // codes; the third sets tokens apart in the memory's banks
@@ -50,10 +52,10 @@ struct DotTileKernel {
   };
   // What a thread brings for the others.
   struct Source {
-    const std::byte* group;  // its warp's
-    const std::byte* x;      // its token's
-    typename Format::Codes codes[kStage][2];
-    typename Format::RawScales scales;
+    const std::byte* group[kDecoded];
+    const std::byte* x;  // of a token
+    typename Format::Codes codes[kDecoded][kStage][2];
+    typename Format::RawScales scales[kDecoded];
   };
   // A lane's scales and minima of a group's rows g and g + 8.
   struct RowScales {
@@ -62,12 +64,12 @@ struct DotTileKernel {
   };
   DotArgs a;
 
-  // The part of a block's tile that a warp multiplies. Up to 32 tokens meet a group a warp.
+  // The part of a block's tile that a warp multiplies. Up to 32 tokens take half the groups a warp.
   struct Warp {
     int group;
     int token;
     STRATA_DEVICE Warp(int thread, bool narrow)
-        : group(narrow ? thread / 32 : thread / 64 * kRows),
+        : group(narrow ? thread / 32 * (kRows / 2) : thread / 64 * kRows),
           token(narrow ? 0 : thread / 32 % 2 * kWindow) {}
   };
   // Where a token's scale lies: a lane has those of tokens 2t, 2t + 1, 2t + 8 and 2t + 9 of 16.
@@ -80,33 +82,47 @@ struct DotTileKernel {
     return place_of(a, kTokens, (g < groups ? g : groups - 1) * a.jobs + index % a.jobs);
   }
 
-  STRATA_DEVICE Source source_of(const DotPlace& p, int thread) const {
-    const int token = thread / (2 * kStage);
+  STRATA_DEVICE Source source_of(std::int64_t index, std::int64_t groups, int thread) const {
+    Source s;
+    DotPlace p{};
+    STRATA_UNROLL(2)
+    for (int q = 0; q < kDecoded; ++q) {
+      p = place(index, groups, thread / 32 * kDecoded + q);
+      s.group[q] = kept(p.group);
+    }
+    const int token = thread / (kStage * kBringers);
     const std::int32_t column = p.first + (token < p.count ? token : p.count - 1);
     const std::int32_t row = a.x_rows == nullptr ? column : a.x_rows[column];
-    Source s;
-    s.group = p.group;
-    s.x = a.x + a.x_row_bytes * static_cast<std::size_t>(row);
+    s.x = kept(a.x + a.x_row_bytes * static_cast<std::size_t>(row));
     return s;
   }
 
-  // Sets blocks base and base + 1 on their way; past the end the last one once more.
-  STRATA_DEVICE void fetch(Source& source, int base, int blocks, int thread, Stage& stage) const {
-    const auto at = [&](int i) { return base + i < blocks ? base + i : blocks - 1; };
+  // Sets two blocks of K on their way.
+  STRATA_DEVICE void fetch(Source& source, int first, int second, int thread, Stage& stage) const {
     const int lane = thread % 32;
     STRATA_UNROLL(2)
-    for (int i = 0; i < kStage; ++i) {
-      source.codes[i][0] = Format::load_codes(source.group, at(i), lane / 4, lane % 4);
-      source.codes[i][1] = Format::load_codes(source.group, at(i), lane / 4 + 8, lane % 4);
+    for (int q = 0; q < kDecoded; ++q) {
+      STRATA_UNROLL(2)
+      for (int i = 0; i < kStage; ++i) {
+        const int block = i == 0 ? first : second;
+        source.codes[q][i][0] = Format::load_codes(source.group[q], block, lane / 4, lane % 4);
+        source.codes[q][i][1] = Format::load_codes(source.group[q], block, lane / 4 + 8, lane % 4);
+      }
+      source.scales[q] =
+          Format::load_scales(source.group[q], lane < 16 ? first : second, lane % 16);
     }
-    source.scales = Format::load_scales(source.group, at(lane / 16), lane % 16);
-    const int token = thread / (2 * kStage);
-    const int i = thread / 2 % kStage;
-    const std::byte* x = source.x + at(i) * static_cast<std::int64_t>(kPanelBlockBytes);
-    copy_async<16>(&stage.x[i][token][thread % 2], x + 16 * (thread % 2));
-    if (thread % 2 == 0) {
+    const int i = thread / kBringers % kStage;
+    const int token = thread / (kStage * kBringers);
+    const std::byte* x =
+        source.x + (i == 0 ? first : second) * static_cast<std::int64_t>(kPanelBlockBytes);
+    STRATA_UNROLL(2)
+    for (int half = thread % kBringers; half < 2; half += kBringers) {
+      copy_async<16>(&stage.x[i][token][half], x + 16 * half);
+    }
+    if (thread % kBringers == 0) {
       copy_async<4>(token_slot(stage.x_scale[i], token), x + 32 + offsetof(BlockMeta, scale));
-    } else if (kHasMin) {
+    }
+    if (kHasMin && thread % kBringers == kBringers - 1) {
       copy_async<4>(token_slot(stage.x_sum[i], token), x + 32 + offsetof(BlockMeta, scaled_sum));
     }
   }
@@ -119,49 +135,53 @@ struct DotTileKernel {
 
   // Decodes what fetch brought of weights.
   STRATA_DEVICE static void unpack(const Source& source, int thread, Stage& stage) {
-    const int warp = thread / 32;
     const int lane = thread % 32;
     STRATA_UNROLL(2)
-    for (int i = 0; i < kStage; ++i) {
-      const CodePair low = Format::codes(source.codes[i][0], lane % 4);
-      const CodePair high = Format::codes(source.codes[i][1], lane % 4);
-      stage.codes[i][warp][lane] = {
-          {centred(low.low), centred(high.low), centred(low.high), centred(high.high)}};
+    for (int q = 0; q < kDecoded; ++q) {
+      const int group = thread / 32 * kDecoded + q;
+      STRATA_UNROLL(2)
+      for (int i = 0; i < kStage; ++i) {
+        const CodePair low = Format::codes(source.codes[q][i][0], lane % 4);
+        const CodePair high = Format::codes(source.codes[q][i][1], lane % 4);
+        stage.codes[i][group][lane] = {
+            {centred(low.low), centred(high.low), centred(low.high), centred(high.high)}};
+      }
+      const int i = lane / 16;
+      const int row = lane % 16;
+      const Scales scales = Format::scales(source.scales[q], row);
+      STRATA_UNROLL(2)
+      for (int part = 0; part < kParts; ++part) {
+        stage.scale[i][part][group][row % 8].v[row / 8] = scales.part[part];
+      }
+      if constexpr (kHasMin) stage.min[i][group][row % 8].v[row / 8] = scales.min;
     }
-    const int i = lane / 16;
-    const int row = lane % 16;
-    const Scales scales = Format::scales(source.scales, row);
-    STRATA_UNROLL(2)
-    for (int part = 0; part < kParts; ++part) {
-      stage.scale[i][part][warp][row % 8].v[row / 8] = scales.part[part];
-    }
-    if constexpr (kHasMin) stage.min[i][warp][row % 8].v[row / 8] = scales.min;
   }
 
-  // A segment has ended: `done` segments with it.
-  STRATA_DEVICE static void join(Sums& s, int done, int thread, Shared& shared) {
-    STRATA_UNROLL(8)
-    for (int j = 0; j < kRows * kColumns; ++j) {
-      float(&acc)[4] = s.acc[j];
-      if (done % 2 == 1) {
+  // A segment has ended: it joins those before it that make a whole with it, 2^kLevel of them.
+  template <int kUsed, int kLevel>
+  STRATA_DEVICE static void join(Sums& s, int thread, Shared& shared) {
+    STRATA_UNROLL(16)
+    for (int j = 0; j < kUsed * kColumns; ++j) {
+      Float4 v = bytes_as<Float4>(s.acc[j]);
+      if constexpr (kLevel >= 1) v = sum(bytes_as<Float4>(s.pending[j]), v);
+      if constexpr (kLevel >= 2) v = sum(shared.pending[0][j][thread], v);
+      if constexpr (kLevel == 3) v = sum(shared.pending[1][j][thread], v);
+      if constexpr (kLevel == 1 || kLevel == 2) {
+        shared.pending[kLevel - 1][j][thread] = v;
+      } else {  // of 1 segment, or of all
         STRATA_UNROLL(4)
-        for (int i = 0; i < 4; ++i) s.pending[j][i] = acc[i];
-      } else {
-        Float4 v;
-        STRATA_UNROLL(4)
-        for (int i = 0; i < 4; ++i) v.v[i] = add_rn(s.pending[j][i], acc[i]);
-        if (done % 4 == 0) v = sum(shared.pending[0][j][thread], v);
-        if (done == 8) v = sum(shared.pending[1][j][thread], v);
-        if (done == 8) {
-          STRATA_UNROLL(4)
-          for (int i = 0; i < 4; ++i) s.pending[j][i] = v.v[i];  // all
-        } else {
-          shared.pending[done == 4 ? 1 : 0][j][thread] = v;
-        }
+        for (int i = 0; i < 4; ++i) s.pending[j][i] = v.v[i];
       }
       STRATA_UNROLL(4)
-      for (int i = 0; i < 4; ++i) acc[i] = 0.0f;
+      for (int i = 0; i < 4; ++i) s.acc[j][i] = 0.0f;
     }
+  }
+  template <int kUsed>
+  STRATA_DEVICE static void join(Sums& s, int done, int thread, Shared& shared) {
+    if (done % 2 == 1) return join<kUsed, 0>(s, thread, shared);
+    if (done % 4 == 2) return join<kUsed, 1>(s, thread, shared);
+    if (done == 4) return join<kUsed, 2>(s, thread, shared);
+    join<kUsed, 3>(s, thread, shared);
   }
   STRATA_DEVICE static Float4 sum(const Float4& x, const Float4& y) {
     Float4 v;
@@ -181,52 +201,61 @@ struct DotTileKernel {
     }
   }
 
-  // One block of K; kUsed groups a warp.
+  // What a lane multiplies of a block of K.
   template <int kUsed>
-  STRATA_DEVICE void add_block(const Block<kThreads>& block, const Stage& stage, int i, int tokens,
-                               PerThread<Sums, kThreads>& sums) const {
-    PerThread<Fragments<kUsed, 2>, kThreads> fragments;
-    PerThread<RowScales[kUsed], kThreads> rows;
+  struct Operands {
+    Fragments<kUsed, 2> f;
+    RowScales rows[kUsed];
+    Float4 x_scale;
+    Float4 x_sum;
+  };
+
+  // One block of K: kUsed groups a warp, one or two pairs of columns.
+  template <int kUsed>
+  STRATA_DEVICE static void add_block(const Block<kThreads>& block, const Stage& stage, int i,
+                                      int pairs, PerThread<Sums, kThreads>& sums) {
+    PerThread<Operands<kUsed>, kThreads> operands;
     block.lanes([&](int thread) {
-      const Warp warp(thread, kUsed == 1);
-      const int lane = thread % 32;
-      STRATA_UNROLL(2)
+      const Warp warp(thread, kUsed < kRows);
+      Operands<kUsed>& o = operands[thread];
+      STRATA_UNROLL(4)
       for (int r = 0; r < kUsed; ++r) {
-        fragments[thread].w[r] = stage.codes[i][warp.group + r][lane];
+        o.f.w[r] = stage.codes[i][warp.group + r][thread % 32];
         STRATA_UNROLL(2)
         for (int part = 0; part < kParts; ++part) {
-          rows[thread][r].scale[part] = stage.scale[i][part][warp.group + r][lane / 4];
+          o.rows[r].scale[part] = stage.scale[i][part][warp.group + r][thread % 32 / 4];
         }
-        if constexpr (kHasMin) rows[thread][r].min = stage.min[i][warp.group + r][lane / 4];
+        if constexpr (kHasMin) o.rows[r].min = stage.min[i][warp.group + r][thread % 32 / 4];
       }
     });
+    add_pair<kUsed>(block, stage, i, 0, operands, sums);
+    if (pairs > 1) add_pair<kUsed>(block, stage, i, 1, operands, sums);
+  }
+
+  template <int kUsed>
+  STRATA_DEVICE static void add_pair(const Block<kThreads>& block, const Stage& stage, int i,
+                                     int pair, PerThread<Operands<kUsed>, kThreads>& operands,
+                                     PerThread<Sums, kThreads>& sums) {
+    block.lanes([&](int thread) {
+      const int token = Warp(thread, kUsed < kRows).token + 16 * pair;
+      const int slot = token / 4 + thread % 4;
+      Operands<kUsed>& o = operands[thread];
+      load_tokens(stage.x[i][token], sizeof stage.x[i][0], thread % 32, o.f.x);
+      o.x_scale = stage.x_scale[i][slot];
+      if constexpr (kHasMin) o.x_sum = stage.x_sum[i][slot];
+    });
     STRATA_UNROLL(2)
-    for (int pair = 0; pair < kColumns / 2; ++pair) {  // of columns
-      block.lanes([&](int thread) {
-        const int token = Warp(thread, kUsed == 1).token + 16 * pair;
-        load_tokens(stage.x[i][token], sizeof stage.x[i][0], thread % 32, fragments[thread].x);
-      });
-      STRATA_UNROLL(2)
-      for (int part = 0; part < kParts; ++part) {
-        STRATA_UNROLL(2)
-        for (int r = 0; r < kUsed; ++r) {
-          multiply(block, fragments, r, 0, kParts == 1 ? -1 : part);
-          multiply(block, fragments, r, 1, kParts == 1 ? -1 : part);
-        }
+    for (int part = 0; part < kParts; ++part) {
+      STRATA_UNROLL(4)
+      for (int r = 0; r < kUsed; ++r) {
+        multiply(block, operands, r, 0, kParts == 1 ? -1 : part);
+        multiply(block, operands, r, 1, kParts == 1 ? -1 : part);
         block.lanes([&](int thread) {
-          const int token = Warp(thread, kUsed == 1).token + 16 * pair;
-          if (token >= tokens) return;
-          const int slot = token / 4 + thread % 4;
-          const Float4 x_scale = stage.x_scale[i][slot];
-          Float4 x_sum{};
-          if constexpr (kHasMin) x_sum = stage.x_sum[i][slot];
+          const Operands<kUsed>& o = operands[thread];
           STRATA_UNROLL(2)
-          for (int r = 0; r < kUsed; ++r) {
-            STRATA_UNROLL(2)
-            for (int c = 0; c < 2; ++c) {
-              accumulate(fragments[thread].d[r][c], rows[thread][r], part, x_scale.v + 2 * c,
-                         x_sum.v + 2 * c, sums[thread].acc[r * kColumns + 2 * pair + c]);
-            }
+          for (int c = 0; c < 2; ++c) {
+            accumulate(o.f.d[r][c], o.rows[r], part, o.x_scale.v + 2 * c, o.x_sum.v + 2 * c,
+                       sums[thread].acc[r * kColumns + 2 * pair + c]);
           }
         });
       }
@@ -239,7 +268,7 @@ struct DotTileKernel {
     for (int i = 0; i < a.target_count; ++i) groups += a.targets[i].groups;
     const int tokens = place(block.index, groups, 0).count;
     if (tokens <= kWindow) {
-      walk<1>(block, groups, tokens, shared);
+      walk<kRows / 2>(block, groups, tokens, shared);
     } else {
       walk<kRows>(block, groups, tokens, shared);
     }
@@ -251,17 +280,23 @@ struct DotTileKernel {
     const int blocks = static_cast<int>(a.cols / 32);
     PerThread<Source, kThreads> source;
     PerThread<Sums, kThreads> sums;
+    const int pairs = block.repeats([&](int thread) {
+      const int pairs = (tokens - Warp(thread, kUsed < kRows).token + 15) / 16;
+      return pairs < kColumns / 2 ? pairs : kColumns / 2;
+    });
     int segment = 0;
+    int segment_end = blocks / 8;
     const auto end_segments = [&](int done) {
-      while (segment < 8 && static_cast<int>((segment + 1LL) * blocks / 8) == done) {
+      while (done == segment_end) {
         ++segment;
-        block.lanes([&](int thread) { join(sums[thread], segment, thread, shared); });
+        segment_end = segment == 8 ? -1 : (segment + 1) * blocks / 8;
+        block.lanes([&](int thread) { join<kUsed>(sums[thread], segment, thread, shared); });
       }
     };
     block.each([&](int thread) {
       sums[thread] = Sums{};
-      source[thread] = source_of(place(block.index, groups, thread / 32), thread);
-      fetch(source[thread], 0, blocks, thread, shared.stage[0]);
+      source[thread] = source_of(block.index, groups, thread);
+      fetch(source[thread], 0, blocks > 1 ? 1 : 0, thread, shared.stage[0]);
       unpack(source[thread], thread, shared.stage[0]);
       copies_done();
     });
@@ -269,20 +304,25 @@ struct DotTileKernel {
     for (int base = 0; base < blocks; base += kStage) {
       const Stage& stage = shared.stage[base / kStage % 2];
       Stage& next = shared.stage[base / kStage % 2 ^ 1];
+      const int ahead = base + kStage;
       block.lanes([&](int thread) {
-        if (base + kStage < blocks) fetch(source[thread], base + kStage, blocks, thread, next);
+        if (ahead < blocks)
+          fetch(source[thread], ahead, ahead + 1 < blocks ? ahead + 1 : ahead, thread, next);
       });
-      for (int i = 0; i < kStage && base + i < blocks; ++i) {
-        add_block<kUsed>(block, stage, i, tokens, sums);
+      const auto add = [&](int i) {
+        add_block<kUsed>(block, stage, i, pairs, sums);
         end_segments(base + i + 1);
-      }
+      };
+      add(0);
+      if (base + 1 < blocks) add(1);
       block.each([&](int thread) {
-        if (base + kStage < blocks) unpack(source[thread], thread, next);
+        if (ahead < blocks) unpack(source[thread], thread, next);
         copies_done();
       });
     }
     block.lanes([&](int thread) {
-      const Warp warp(thread, kUsed == 1);
+      const Warp warp(thread, kUsed < kRows);
+      STRATA_UNROLL(4)
       for (int r = 0; r < kUsed; ++r) {
         if (block.index / a.jobs * kGroups + warp.group + r >= groups) continue;
         write(place(block.index, groups, warp.group + r), warp.token, thread % 32,

@@ -56,6 +56,7 @@ struct DotArgs {
   const std::int32_t* job_count = nullptr;
   std::int32_t columns = 0;  // without
   int tile = kMaxDotTokens;  // with `job`: no count is larger
+  int variant = 0;
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 
@@ -202,7 +203,14 @@ void combine_held(Stream stream, const CombineHeldArgs& args);
 inline constexpr int kAttentionQueries = 8;  // a block takes
 inline constexpr int kAttentionSpan = 256;   // positions of a chunk: the CPU's kAttentionChunk
 
-// Neighbouring rows of one sequence: at most kAttentionQueries / heads per KV head, at least 1.
+// Queries that a block of the kernel for prompts takes, and the largest heads it is for.
+inline constexpr int kWideHeadDim = 256;
+[[nodiscard]] constexpr int wide_attention_queries(int head_dim) noexcept {
+  return head_dim <= 128 ? 64 : 32;
+}
+
+// Neighbouring rows of one sequence: at least 1, at most kAttentionQueries (wide tiles:
+// wide_attention_queries(head_dim)) / heads per KV head.
 struct QueryRows {
   std::int32_t first;
   std::int32_t count;
@@ -214,6 +222,7 @@ struct AttentionArgs {
   int layer = 0;
   const QueryRows* tiles = nullptr;
   int tile_count = 0;
+  bool wide = false;  // tiles are cut for the kernel for prompts
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
@@ -226,5 +235,6 @@ struct AttentionArgs {
   float* partials = nullptr;
 };
 void attention(Stream stream, const AttentionArgs& args);
+void attention_prompt(Stream stream, const AttentionArgs& args);  // attention() of wide tiles
 
 }  // namespace strata::cuda

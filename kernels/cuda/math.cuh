@@ -144,6 +144,15 @@ STRATA_DEVICE Int4 load<Int4>(const void* p) {
 }
 #endif
 
+// p, of which the compiler knows no more how it was computed: it stays in registers, where it would
+// be computed again before every load.
+STRATA_DEVICE const std::byte* kept(const std::byte* p) {
+#ifdef __CUDACC__
+  asm("" : "+l"(p));
+#endif
+  return p;
+}
+
 // `p` is aligned to the value's size.
 template <class T>
 STRATA_DEVICE void store(void* p, const T& value) {

@@ -46,7 +46,7 @@ class Block {
   template <class Step>
   STRATA_DEVICE void each(const Step& step) const {
 #ifdef STRATA_GPU
-    step(static_cast<int>(threadIdx.x));
+    step(self());
     __syncthreads();
 #else
     run(step);
@@ -57,14 +57,33 @@ class Block {
   template <class Step>
   STRATA_DEVICE void lanes(const Step& step) const {
 #ifdef STRATA_GPU
-    step(static_cast<int>(threadIdx.x));
+    step(self());
 #else
     run(step);
 #endif
   }
 
-#ifndef STRATA_GPU
+  // How often a warp repeats what follows: count(thread), alike in a warp. Where warps run as one
+  // loop, the largest count, so that what a warp does beyond its own must not matter.
+  template <class Count>
+  STRATA_DEVICE int repeats(const Count& count) const {
+#ifdef STRATA_GPU
+    return count(self());
+#else
+    int most = 0;
+    for (int i = 0; i < kThreads; ++i) most = count(i) > most ? count(i) : most;
+    return most;
+#endif
+  }
+
  private:
+#ifdef STRATA_GPU
+  STRATA_DEVICE static int self() {
+    const auto thread = static_cast<int>(threadIdx.x);
+    __builtin_assume(thread >= 0 && thread < kThreads);  // so that / and % are shifts and masks
+    return thread;
+  }
+#else
   // Every other block backwards: a step whose threads are not independent shows.
   template <class Step>
   void run(const Step& step) const {

@@ -53,14 +53,14 @@ struct Fragments {
   DotFragment d[kRows][kColumns];
 };
 
-// d[row][column] = kFloatBias + w[row] x[column] for every warp of the block; with `half` 0 or 1 of
-// the first or last 16 elements only, with -1 of all. No barrier: a warp stands alone.
-template <int kThreads, class F>
-STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<F, kThreads>& fragments,
+// In every lane's Fragments f: d[row][column] = kFloatBias + w[row] x[column]; with `half` 0 or 1
+// of the first or last 16 elements only, with -1 of all. No barrier: a warp stands alone.
+template <int kThreads, class Operands>
+STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<Operands, kThreads>& operands,
                             int row, int column, int half = -1) {
 #ifdef STRATA_GPU
   static_cast<void>(block);
-  F& f = fragments[0];
+  auto& f = operands[static_cast<int>(threadIdx.x)].f;
   if (half < 0) {
     mma_32(f.d[row][column], f.w[row], f.x[column]);
   } else {
@@ -76,11 +76,11 @@ STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<F, kThreads>
       std::int32_t dot = kFloatBias;
       for (int k = half == 1 ? 1 : 0; k < (half == 0 ? 1 : 2); ++k) {
         for (int lane = 0; lane < 4; ++lane) {
-          dot = dot4(dot, fragments[warp + 4 * g + lane].w[row].a[2 * k + i / 2],
-                     static_cast<std::int32_t>(fragments[warp + 4 * token + lane].x[column].b[k]));
+          dot = dot4(dot, operands[warp + 4 * g + lane].f.w[row].a[2 * k + i / 2],
+                     static_cast<std::int32_t>(operands[warp + 4 * token + lane].f.x[column].b[k]));
         }
       }
-      fragments[thread].d[row][column].c[i] = dot;
+      operands[thread].f.d[row][column].c[i] = dot;
     }
   });
 #endif

@@ -119,6 +119,30 @@ TEST_F(CudaAttentionTest, GivesTheCpusBits) {
   }
 }
 
+// Windows of many rows, which the kernel for prompts takes up to heads of 256: from the first
+// position on, across seams of chunks and of their halves, with rows before the last left out;
+// whole and split by chunks, as there are more or fewer heads.
+TEST_F(CudaAttentionTest, PromptsGiveTheCpusBits) {
+  constexpr Heads kHeads[] = {
+      {1, 1, 128, KvType::kF16},  {1, 8, 128, KvType::kF16}, {16, 1, 64, KvType::kF16},
+      {1, 4, 256, KvType::kF16},  {1, 3, 80, KvType::kF32},  {1, 70, 16, KvType::kF16},
+      {2, 5, 192, KvType::kQ8_0}, {1, 8, 64, KvType::kQ8_0}, {1, 2, 112, KvType::kQ8_0},
+      {1, 9, 256, KvType::kF32},  {8, 3, 128, KvType::kF32}, {1, 2, 272, KvType::kF16}};
+  for (const Heads& h : kHeads) {
+    const std::string what = std::to_string(h.heads_per_kv) + " of " + std::to_string(h.head_dim);
+    const AttentionShape shape = make_shape(h.kv_heads, h.heads_per_kv, h.head_dim);
+    const Sequence s(cpu(), gpu(), shape, h.type, 570, 576, 11);
+    for (const auto& [first, last] : {std::pair{0, 40}, {100, 140}, {240, 275}, {500, 570}}) {
+      std::vector<Query> window;
+      for (int p = first; p < last; ++p) {
+        if (p % 7 != 3) window.push_back({&s, p});
+      }
+      expect_same_attention(shape, window, what + " from " + std::to_string(first));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // Different lengths, capacities and cell types side by side; enough rows that none is split.
 TEST_F(CudaAttentionTest, SequencesDoNotMix) {
   const AttentionShape shape = make_shape(2, 4, 32);
@@ -134,6 +158,9 @@ TEST_F(CudaAttentionTest, SequencesDoNotMix) {
   for (int p = 200; p < 320; ++p) queries.push_back({&a, p});
   queries.push_back({&c, 299});
   expect_same_attention(shape, queries, "a prompt");
+  for (int p = 0; p < 20; ++p) queries.push_back({&b, p});
+  for (int p = 100; p < 130; ++p) queries.push_back({&c, p});
+  expect_same_attention(shape, queries, "three prompts");
 }
 
 // Scores so far apart that all but one weight vanish.
