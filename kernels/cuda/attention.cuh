@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/kernels.hpp"
 #include "kernels/cuda/math.cuh"
+#include "kernels/cuda/place.cuh"
 
 namespace strata::cuda {
 
@@ -292,7 +293,7 @@ struct AttentionKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
     const Work w = work_of(block.index);
-    const Place& p = a.places[w.rows.first];
+    const Place p = at_layer(a.places[w.rows.first], a.layer);
     const int last = a.places[w.rows.first + w.rows.count - 1].position / kAttentionSpan;
     const int chunks = a.chunks == 0 ? last + 1 : w.chunk + 1;
     if (w.chunk > last) return;

@@ -127,6 +127,7 @@ struct DotKernel {
   DotArgs a;
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    if (a.job_count != nullptr && block.index % a.jobs >= *a.job_count) return;
     const DotPlace p = place_of(a, kTokens, block.index);
     block.each([&](int thread) {
       const int segment = thread / 16;

@@ -62,7 +62,9 @@ inline constexpr int kLeastCapability = 0;  // what there are kernels for is fou
 #define cudaSetDevice hipSetDevice
 #define cudaStreamCreateWithFlags hipStreamCreateWithFlags
 #define cudaStreamDestroy hipStreamDestroy
+#define cudaErrorNotReady hipErrorNotReady
 #define cudaStreamNonBlocking hipStreamNonBlocking
+#define cudaStreamQuery hipStreamQuery
 #define cudaStreamSynchronize hipStreamSynchronize
 #define cudaSuccess hipSuccess
 

@@ -47,12 +47,13 @@ struct DotArgs {
   std::int64_t cols = 0;
   const std::byte* x = nullptr;
   std::size_t x_row_bytes = 0;
-  const std::int32_t* x_rows = nullptr;    // column -> row of x; null: itself
-  const std::int32_t* out_rows = nullptr;  // column -> row of out; null: itself
-  const DotJob* job = nullptr;             // null: every column meets target.weights
-  std::int32_t jobs = 0;                   // with `job`
-  std::int32_t columns = 0;                // without
-  int tile = kMaxDotTokens;                // with `job`: no count is larger
+  const std::int32_t* x_rows = nullptr;     // column -> row of x; null: itself
+  const std::int32_t* out_rows = nullptr;   // column -> row of out; null: itself
+  const DotJob* job = nullptr;              // null: every column meets target.weights
+  std::int32_t jobs = 0;                    // with `job`
+  const std::int32_t* job_count = nullptr;  // how many jobs there are; null: `jobs`
+  std::int32_t columns = 0;                 // without
+  int tile = kMaxDotTokens;                 // with `job`: no count is larger
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 
@@ -93,11 +94,12 @@ void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* 
 // The type of a KV cache's cells: device::KvType.
 enum class Cells : std::int32_t { kF32, kF16, kQ8 };
 
-// A row of the window: its sequence's cache at this layer, and its position there. The layout of
+// A row of the window: its sequence's cache at layer 0, and its position there. The layout of
 // cells: device::KvLayer.
 struct Place {
   std::byte* keys;
   std::byte* values;
+  std::uint64_t layer_bytes;  // from the keys of a layer to those of the next, and so with values
   Cells cells;
   std::int32_t capacity;
   std::int32_t position;
@@ -117,8 +119,8 @@ struct RopeArgs {
 void rope(Stream stream, const RopeArgs& args);
 
 // k, v: [rows][kv_heads * head_dim].
-void kv_append(Stream stream, const float* k, const float* v, const Place* places, int rows,
-               int kv_heads, int head_dim);
+void kv_append(Stream stream, const float* k, const float* v, const Place* places, int layer,
+               int rows, int kv_heads, int head_dim);
 
 // x[t] += sum over ranks of weights[t][rank] * parts[t * ranks + rank].
 void combine(Stream stream, const float* parts, const float* weights, int ranks, std::int64_t width,
@@ -140,6 +142,59 @@ struct RouteArgs {
 };
 void route(Stream stream, const RouteArgs& args);
 
+// ---- recorded windows: which experts the device holds, and the hand-over (handover.cu) ----
+
+inline constexpr int kMaxChoices = 256;  // rows x experts a row
+
+// Which hand-over it is: windows are numbered by the device, layers by the model.
+struct HandoverStep {
+  const std::uint64_t* window = nullptr;
+  int layer = 0;
+  int layers = 0;
+};
+
+// What the device tells the host, in memory that both see.
+struct HandoverPost {
+  std::uint64_t* step = nullptr;  // written last
+  std::int32_t* ids = nullptr;    // [rows][used]
+  float* weights = nullptr;       // [rows][used]
+  float* x = nullptr;             // [rows][width]; only when the device lacks an expert
+};
+
+// Cuts a window's choice into jobs for the experts that the device holds, and posts the choice.
+struct DispatchArgs {
+  const std::int32_t* ids = nullptr;  // [rows][used], those of a row distinct
+  const float* weights = nullptr;     // [rows][used]
+  int rows = 0;
+  int used = 0;
+  const std::byte* const* blobs = nullptr;  // [experts]; null: the host computes it
+  const float* x = nullptr;                 // [rows][width]
+  std::int64_t width = 0;
+  HandoverStep step;
+  HandoverPost post;
+  DotJob* jobs = nullptr;  // out: room for rows * used
+  std::int32_t* job_count = nullptr;
+  std::int32_t* x_rows = nullptr;    // by column of the jobs
+  std::int32_t* out_rows = nullptr;  // by column of the jobs
+  std::int32_t* held = nullptr;      // [rows][used], 1 or 0
+};
+void dispatch(Stream stream, const DispatchArgs& args);
+
+// combine(), where the rows of experts that are not held come from the host, once it has replied.
+struct CombineHeldArgs {
+  const float* parts = nullptr;       // [rows * ranks][width]
+  const float* host_parts = nullptr;  // the same, in the host's memory
+  const std::int32_t* held = nullptr;
+  const float* weights = nullptr;
+  int ranks = 0;
+  std::int64_t width = 0;
+  int rows = 0;
+  float* x = nullptr;
+  HandoverStep step;
+  const std::uint64_t* replied = nullptr;  // the host's: the last step it has answered
+};
+void combine_held(Stream stream, const CombineHeldArgs& args);
+
 // ---- attention (attention.cu) ----
 
 inline constexpr int kAttentionQueries = 8;  // a block takes
@@ -154,6 +209,7 @@ struct QueryRows {
 struct AttentionArgs {
   const float* q = nullptr;  // [rows][heads * head_dim]
   const Place* places = nullptr;
+  int layer = 0;
   const QueryRows* tiles = nullptr;
   int tile_count = 0;
   int heads = 0;

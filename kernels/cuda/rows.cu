@@ -55,11 +55,11 @@ void rope(Stream stream, const RopeArgs& args) {
   launch(stream, ceil_div(pairs, RopeKernel::kThreads), RopeKernel{args});
 }
 
-void kv_append(Stream stream, const float* k, const float* v, const Place* places, int rows,
-               int kv_heads, int head_dim) {
+void kv_append(Stream stream, const float* k, const float* v, const Place* places, int layer,
+               int rows, int kv_heads, int head_dim) {
   const std::int64_t cells = static_cast<std::int64_t>(rows) * kv_heads * head_dim;
   launch(stream, ceil_div(cells, KvAppendKernel::kThreads),
-         KvAppendKernel{k, v, places, rows, kv_heads, head_dim});
+         KvAppendKernel{k, v, places, layer, rows, kv_heads, head_dim});
 }
 
 void combine(Stream stream, const float* parts, const float* weights, int ranks, std::int64_t width,

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/formats.cuh"
 #include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/place.cuh"
 
 namespace strata::cuda {
 
@@ -165,6 +166,7 @@ struct KvAppendKernel {
   const float* k;
   const float* v;
   const Place* places;
+  int layer;
   int rows;
   int kv_heads;
   int head_dim;
@@ -220,7 +222,7 @@ struct KvAppendKernel {
       const std::int64_t i = block.index * kThreads + thread;
       const std::int64_t width = static_cast<std::int64_t>(kv_heads) * head_dim;
       if (i >= rows * width) return;
-      const Place& p = places[i / width];
+      const Place p = at_layer(places[i / width], layer);
       const std::int64_t head = i % width / head_dim;
       const std::int64_t d = i % head_dim;
       const std::int64_t position = p.position;

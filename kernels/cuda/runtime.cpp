@@ -114,10 +114,13 @@ Gpu gpu_info(int index) {
   check(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties of GPU {}", index);
 #ifdef STRATA_HIP
   const bool int8_tiles = false;  // not written for its matrix cores: the plain kernels, same bits
+  const bool graphs = false;      // not tried
 #else
   const bool int8_tiles = p.major >= 8;
+  const bool graphs = true;
 #endif
-  return {index, p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem, int8_tiles};
+  return {index,      p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem,
+          int8_tiles, graphs};
 }
 
 std::size_t free_device_bytes() {
@@ -174,6 +177,15 @@ Event create_event() {
 void destroy_event(Event event) noexcept { static_cast<void>(cudaEventDestroy(event)); }
 
 void record(Event event, Stream stream) {
+#ifndef STRATA_HIP
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  if (status == cudaStreamCaptureStatusActive) {  // a node of the graph, not an order of its nodes
+    check(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal),
+          "cudaEventRecordWithFlags");
+    return;
+  }
+#endif
   check(cudaEventRecord(event, stream), "cudaEventRecord");
 }
 
@@ -181,6 +193,50 @@ float elapsed_ms(Event from, Event to) {
   float ms = 0;
   check(cudaEventElapsedTime(&ms, from, to), "cudaEventElapsedTime");
   return ms;
+}
+
+#ifdef STRATA_HIP
+void begin_capture(Stream) { fail(ErrorKind::kUnsupported, "graphs are not used with HIP"); }
+Graph end_capture(Stream) { return nullptr; }
+void abandon_capture(Stream) noexcept {}
+void launch_graph(Graph, Stream) {}
+void destroy_graph(Graph) noexcept {}
+#else
+// Relaxed: other threads' copies go on, and what a scratch still lacks can be allocated.
+void begin_capture(Stream stream) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+}
+
+Graph end_capture(Stream stream) {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  Graph program = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&program, graph, 0);
+  static_cast<void>(cudaGraphDestroy(graph));
+  check(error, "cudaGraphInstantiate");
+  return program;
+}
+
+void abandon_capture(Stream stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && graph != nullptr) {
+    static_cast<void>(cudaGraphDestroy(graph));
+  }
+  static_cast<void>(cudaGetLastError());
+}
+
+void launch_graph(Graph graph, Stream stream) {
+  check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+}
+
+void destroy_graph(Graph graph) noexcept { static_cast<void>(cudaGraphExecDestroy(graph)); }
+#endif
+
+bool is_done(Stream stream) {
+  const cudaError_t error = cudaStreamQuery(stream);
+  if (error == cudaErrorNotReady) return false;
+  check(error, "cudaStreamQuery");
+  return true;
 }
 
 void check_launch(const char* kernel) { check(cudaGetLastError(), "kernel {}", kernel); }

@@ -7,15 +7,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #ifdef STRATA_HIP
 struct ihipStream_t;
 struct ihipEvent_t;
+struct hipGraphExec;
 #else
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraphExec_st;
 #endif
 
 namespace strata::cuda {
@@ -23,9 +26,11 @@ namespace strata::cuda {
 #ifdef STRATA_HIP
 using Stream = ihipStream_t*;  // hipStream_t
 using Event = ihipEvent_t*;    // hipEvent_t
+using Graph = hipGraphExec*;   // hipGraphExec_t
 #else
-using Stream = CUstream_st*;  // cudaStream_t
-using Event = CUevent_st*;    // cudaEvent_t
+using Stream = CUstream_st*;    // cudaStream_t
+using Event = CUevent_st*;      // cudaEvent_t
+using Graph = CUgraphExec_st*;  // cudaGraphExec_t
 #endif
 
 struct Gpu {
@@ -36,6 +41,7 @@ struct Gpu {
   int multiprocessors = 0;
   std::size_t memory = 0;   // bytes in all
   bool int8_tiles = false;  // whether dot_tiles() works: tensor cores that multiply bytes
+  bool graphs = false;      // whether what is put on a stream can be captured
 };
 
 struct RuntimeStatus {
@@ -72,6 +78,19 @@ void destroy_event(Event event) noexcept;
 void record(Event event, Stream stream);
 // Milliseconds between two recorded events of a synchronised stream.
 [[nodiscard]] float elapsed_ms(Event from, Event to);
+
+// What is put on the stream from now on is noted, not done, until the end: then it is a graph,
+// which can be launched again and again. Events recorded meanwhile are recorded by each launch.
+void begin_capture(Stream stream);
+[[nodiscard]] Graph end_capture(Stream stream);
+void abandon_capture(Stream stream) noexcept;
+void launch_graph(Graph graph, Stream stream);
+void destroy_graph(Graph graph) noexcept;
+// Whether all that was put on the stream is done; errors of its kernels come out here.
+[[nodiscard]] bool is_done(Stream stream);
+
+// For launch() of a compiler that is not a GPU's (tests/cuda): does the work in the stream's order.
+void emulate(Stream stream, std::function<void()> work);
 
 // For launch() in simt.cuh: a grid of that many blocks can be launched; the last launch went well.
 void check_grid(const char* kernel, std::int64_t blocks);

@@ -28,6 +28,8 @@
 #define STRATA_PRAGMA(text) _Pragma(#text)
 #define STRATA_UNROLL(n) STRATA_PRAGMA(unroll n)
 #else
+#include <atomic>
+#include <thread>
 #define STRATA_DEVICE inline
 #define STRATA_UNROLL(n)
 #endif
@@ -96,6 +98,51 @@ __global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const Kernel kern
 }
 #endif
 
+// Words that the host and a running kernel hand to one another, in memory that both see. What a
+// thread wrote before its fence and a barrier is there for who acquires the word released after.
+STRATA_DEVICE void fence_system() {
+#ifdef STRATA_GPU
+  __threadfence_system();
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+STRATA_DEVICE void store_release_system(std::uint64_t* to, std::uint64_t value) {
+#if defined(__HIP__)
+  __hip_atomic_store(to, value, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_SYSTEM);
+#elif defined(STRATA_GPU)
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+#else
+  std::atomic_ref(*to).store(value, std::memory_order_release);
+#endif
+}
+STRATA_DEVICE std::uint64_t load_acquire_system(const std::uint64_t* from) {
+#if defined(__HIP__)
+  return __hip_atomic_load(from, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM);
+#elif defined(STRATA_GPU)
+  std::uint64_t value;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return std::atomic_ref(*const_cast<std::uint64_t*>(from)).load(std::memory_order_acquire);
+#endif
+}
+// Of host memory that has changed since an earlier kernel read it: past every cache.
+STRATA_DEVICE float load_host(const float* from) {
+#ifdef STRATA_GPU
+  return *static_cast<const volatile float*>(from);
+#else
+  return *from;
+#endif
+}
+// While waiting for such a word.
+STRATA_DEVICE void pause() {
+#ifdef STRATA_GPU
+#else
+  std::this_thread::yield();
+#endif
+}
+
 // Error(kResource or kInternal), with the kernel's name, when the device refuses. `blocks` may be
 // 0.
 template <class Kernel>
@@ -106,12 +153,14 @@ void launch(Stream stream, std::int64_t blocks, const Kernel& kernel) {
   run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, stream>>>(kernel);
   check_launch(Kernel::kName);
 #else
-  static_cast<void>(stream);
-  typename Kernel::Shared shared;
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    std::memset(static_cast<void*>(&shared), 0xff, sizeof shared);  // NaN: a block inherits nothing
-    kernel(Block<Kernel::kThreads>{b}, shared);
-  }
+  emulate(stream, [blocks, kernel] {
+    typename Kernel::Shared shared;
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      std::memset(static_cast<void*>(&shared), 0xff,
+                  sizeof shared);  // NaN: a block inherits nothing
+      kernel(Block<Kernel::kThreads>{b}, shared);
+    }
+  });
 #endif
 }
 

@@ -75,7 +75,7 @@ ExpertCache::Fill ExpertCache::begin(ExpertId newcomer, ExpertId victim) {
          !is_promised(newcomer));
   const std::int32_t slot = slot_of(victim);
   assert(slot != kNotResident);
-  table_[flat(victim)] = kNotResident;
+  set_slot(victim, kNotResident);
   --resident_[index(victim.layer)];
   --held_[index(victim.layer)];
   return promise(slot, newcomer);
@@ -91,7 +91,7 @@ void ExpertCache::finish(std::int32_t slot) {
 void ExpertCache::become_resident(std::int32_t slot) {
   Slot& s = slots_[index(slot)];
   s.state = State::kResident;
-  table_[flat(s.owner)] = slot;
+  set_slot(s.owner, slot);
   ++resident_[index(s.owner.layer)];
 }
 
@@ -145,7 +145,7 @@ void ExpertCache::adopt(std::int32_t slot, ExpertId victim) {
   assert(expert.layer == victim.layer && slot_of(expert) == kNotResident && !is_promised(expert));
   const std::int32_t left = slot_of(victim);
   assert(left != kNotResident);
-  table_[flat(victim)] = kNotResident;
+  set_slot(victim, kNotResident);
   --resident_[index(victim.layer)];
   become_staging(left, slot);
   become_resident(slot);

@@ -41,6 +41,16 @@ TierCounts ExpertTiers::total() const noexcept {
   return sum;
 }
 
+namespace {
+
+std::size_t rows_of(std::span<const device::ExpertWork> work) {
+  std::size_t rows = 0;
+  for (const device::ExpertWork& w : work) rows += w.rows.size();
+  return rows;
+}
+
+}  // namespace
+
 struct ExpertTiers::Fetcher {
   FetchChooser chooser;
   std::unique_ptr<device::Copier> copier;
@@ -80,6 +90,9 @@ void ExpertTiers::set_home(device::Device& home, int tokens, int used, std::int6
   host_parts_ =
       home.allocate_host(row * static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
   rows_.reserve(static_cast<std::size_t>(tokens) * static_cast<std::size_t>(used));
+  if (!home.can_record()) return;
+  const auto experts = static_cast<int>(uses_.size() / counts_.size());
+  exchange_ = std::make_unique<WindowExchange>(home, layers(), experts, used, width);
 }
 
 device::Rows ExpertTiers::to_pool(device::Rows x) {
@@ -169,9 +182,6 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
     fetched = fetcher_->choose(layer, plan, layout.bytes(), cache_->staging(layer));
     misses = std::span(fetcher_->order).subspan(fetched.size());
   }
-  const std::size_t experts = uses_.size() / counts_.size();
-  for (const std::int32_t id : ids)
-    ++uses_[static_cast<std::size_t>(layer) * experts + static_cast<std::size_t>(id)];
   TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
   if (plan.hits.empty() && fetched.empty()) {
     // Nothing to do beside it: the caller works with the pool itself. Its service is asleep.
@@ -183,26 +193,63 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
   } else {
     compute_beside(layer, x, plan.hits, misses, fetched, parts);
   }
-  const auto rows_of = [](std::span<const device::ExpertWork> work) {
-    std::size_t rows = 0;
-    for (const device::ExpertWork& w : work) rows += w.rows.size();
-    return rows;
-  };
-  counts.hit_rows += rows_of(plan.hits);
-  counts.miss_rows += rows_of(misses);
-  counts.fetch_rows += rows_of(fetched);
-  counts.hit_experts += plan.hits.size();
-  counts.miss_experts += misses.size();
-  counts.fetch_experts += fetched.size();
-  counts.hit_bytes += plan.hits.size() * layout.bytes();
-  counts.miss_bytes += misses.size() * layout.bytes();
-  counts.fetch_bytes += fetched.size() * layout.bytes();
+  count(layer, ids, plan.hits, misses, fetched);
   if (fetcher_ && !misses.empty()) {
     fetcher_->chooser.pool_took(static_cast<int>(misses.size()), static_cast<int>(rows_of(misses)),
                                 static_cast<double>(misses.size() * layout.bytes()),
                                 served_seconds_);
   }
   return (plan.hits.size() + plan.misses.size()) * layout.bytes();
+}
+
+void ExpertTiers::count(int layer, std::span<const std::int32_t> ids,
+                        std::span<const device::ExpertWork> hits,
+                        std::span<const device::ExpertWork> misses,
+                        std::span<const device::ExpertWork> fetched) {
+  const std::size_t experts = uses_.size() / counts_.size();
+  for (const std::int32_t id : ids)
+    ++uses_[static_cast<std::size_t>(layer) * experts + static_cast<std::size_t>(id)];
+  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
+  const std::size_t bytes = store_.layout(layer).bytes();
+  counts.hit_rows += rows_of(hits);
+  counts.miss_rows += rows_of(misses);
+  counts.fetch_rows += rows_of(fetched);
+  counts.hit_experts += hits.size();
+  counts.miss_experts += misses.size();
+  counts.fetch_experts += fetched.size();
+  counts.hit_bytes += hits.size() * bytes;
+  counts.miss_bytes += misses.size() * bytes;
+  counts.fetch_bytes += fetched.size() * bytes;
+}
+
+bool ExpertTiers::can_record() const noexcept {
+  return exchange_ && !fetcher_ && (cache_ == nullptr || accelerator_ == home_);
+}
+
+void ExpertTiers::record(int layer, device::Rows x, const std::int32_t* ids, const float* weights,
+                         device::Rows parts, device::Rows sum) {
+  const device::Exchange& exchange = exchange_->exchange();
+  home_->experts_held(x, store_.layout(layer), ids, weights, exchange, layer, parts);
+  home_->combine_held(parts, weights, exchange, layer, sum);
+}
+
+ExpertTiers::Served ExpertTiers::serve(int layer, int rows) {
+  try {
+    const WindowExchange::Choice choice = exchange_->wait(layer, rows);
+    const int used = exchange_->exchange().used;
+    const DispatchPlan plan = dispatch_.plan(store_, layer, choice.ids, used, cache_);
+    if (!plan.misses.empty()) {
+      const Stopwatch watch;
+      pool_.experts(exchange_->x(rows), store_.layout(layer), plan.misses, exchange_->parts(rows));
+      exchange_->reply(layer);
+      counts_[static_cast<std::size_t>(layer)].miss_seconds += watch.seconds();
+    }
+    count(layer, choice.ids, plan.hits, plan.misses, {});
+    return {choice, (plan.hits.size() + plan.misses.size()) * store_.layout(layer).bytes()};
+  } catch (...) {
+    exchange_->release();
+    throw;
+  }
 }
 
 // The pool computes the misses while the accelerator computes hits and what is fetched.

@@ -18,22 +18,23 @@ struct QueryTile {
 };
 
 // The tile that starts at row `first`: as many rows of the same sequence as fit.
-QueryTile next_tile(std::span<const TokenPlace> places, int first, int heads_per_kv) {
+QueryTile next_tile(std::span<const WindowRow> places, int first, int heads_per_kv) {
   const int most = std::max(1, kMaxQueries / heads_per_kv);
   int last = first + 1;
   while (last < static_cast<int>(places.size()) && last - first < most &&
-         places[last].cache.keys == places[first].cache.keys) {
+         places[last].cache.data == places[first].cache.data) {
     ++last;
   }
   return {first, last - first};
 }
 
-int chunks_of(const TokenPlace& place) { return place.position / kAttentionChunk + 1; }
+int chunks_of(const WindowRow& place) { return place.position / kAttentionChunk + 1; }
 
 // The pieces of one kernel call: which rows, heads and positions.
 struct ChunkCall {
   const Rows& q;
-  std::span<const TokenPlace> places;
+  std::span<const WindowRow> places;
+  int layer;
   const AttentionShape& shape;
   const kernels::Kernels& kernels;
 
@@ -54,7 +55,7 @@ struct ChunkCall {
         visible[n] = std::min(kAttentionChunk, places[tile.first + t].position - begin + 1);
       }
     }
-    const KvLayer& cache = places[tile.first].cache;
+    const KvLayer cache = places[tile.first].cache.layer(layer);
     const std::int64_t dim = shape.head_dim;
     const std::size_t from =
         static_cast<std::size_t>(static_cast<std::int64_t>(kv) * cache.capacity + begin) *
@@ -71,22 +72,22 @@ struct ChunkCall {
 
 }  // namespace
 
-void CpuDevice::attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                          Rows out) {
+void CpuDevice::attention(Rows q, int layer, const AttentionShape& shape, Rows out) {
+  const std::span<const WindowRow> places = window(q.count);
   // Few rows over a long past leave threads idle when a task walks all chunks of its rows: then
   // chunks are tasks.
   const std::size_t tasks = places.size() * static_cast<std::size_t>(shape.kv_heads);
   int longest = 0;
-  for (const TokenPlace& p : places) longest = std::max(longest, chunks_of(p));
+  for (const WindowRow& p : places) longest = std::max(longest, chunks_of(p));
   if (longest > 1 && tasks < static_cast<std::size_t>(pool_.size()) * 4) {
-    attention_by_chunk(q, places, shape, out, longest);
+    attention_by_chunk(q, layer, shape, out, longest);
   } else {
-    attention_by_tile(q, places, shape, out);
+    attention_by_tile(q, layer, shape, out);
   }
 }
 
-void CpuDevice::attention_by_tile(Rows q, std::span<const TokenPlace> places,
-                                  const AttentionShape& shape, Rows out) {
+void CpuDevice::attention_by_tile(Rows q, int layer, const AttentionShape& shape, Rows out) {
+  const std::span<const WindowRow> places = window(q.count);
   const int heads_per_kv = shape.heads / shape.kv_heads;
   const std::int64_t dim = shape.head_dim;
   // A kernel call takes kMaxQueries rows; more query heads than that on one KV head go in several
@@ -101,7 +102,7 @@ void CpuDevice::attention_by_tile(Rows q, std::span<const TokenPlace> places,
     tiles_.emplace_back(tile.first, tile.tokens);
     first += tile.tokens;
   }
-  const ChunkCall call{q, places, shape, kernels_};
+  const ChunkCall call{q, places, layer, shape, kernels_};
   pool_.parallel_for(
       tiles_.size() * static_cast<std::size_t>(shape.kv_heads), [&](std::size_t index, int worker) {
         const auto [first, tokens] = tiles_[index / static_cast<std::size_t>(shape.kv_heads)];
@@ -137,8 +138,9 @@ void CpuDevice::attention_by_tile(Rows q, std::span<const TokenPlace> places,
 
 // The same sums as attention_by_tile, cut the other way: one task a row, KV head and chunk, then
 // one join a row and head.
-void CpuDevice::attention_by_chunk(Rows q, std::span<const TokenPlace> places,
-                                   const AttentionShape& shape, Rows out, int longest) {
+void CpuDevice::attention_by_chunk(Rows q, int layer, const AttentionShape& shape, Rows out,
+                                   int longest) {
+  const std::span<const WindowRow> places = window(q.count);
   const int heads_per_kv = shape.heads / shape.kv_heads;
   const std::int64_t dim = shape.head_dim;
   const std::size_t score_bytes = sizeof(float) * kMaxQueries * kAttentionChunk;
@@ -152,7 +154,7 @@ void CpuDevice::attention_by_chunk(Rows q, std::span<const TokenPlace> places,
   const auto record = [&](std::int64_t row, std::int64_t head, std::int64_t chunk) {
     return (row * longest + chunk) * shape.heads + head;
   };
-  const ChunkCall call{q, places, shape, kernels_};
+  const ChunkCall call{q, places, layer, shape, kernels_};
   const std::size_t kv_heads = static_cast<std::size_t>(shape.kv_heads);
   pool_.parallel_for(
       places.size() * kv_heads * static_cast<std::size_t>(longest),

@@ -67,9 +67,10 @@ const CpuDevice::DotFunction* CpuDevice::dot_table(gguf::Type type) const noexce
   return activations_ == Activations::kF32 ? kernels_.dot_f32[i] : kernels_.dot[i];
 }
 
-void CpuDevice::embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) {
-  spread(pool_, tokens.size(), static_cast<std::size_t>(out.width) * 8, [&](std::size_t i, int) {
-    quant::dequantize_packed_row(table.matrix, tokens[i], out.row(static_cast<int>(i)));
+void CpuDevice::embed(const Linear& table, Rows out) {
+  const std::span<const WindowRow> rows = window(out.count);
+  spread(pool_, rows.size(), static_cast<std::size_t>(out.width) * 8, [&](std::size_t i, int) {
+    quant::dequantize_packed_row(table.matrix, rows[i].token, out.row(static_cast<int>(i)));
   });
 }
 
@@ -163,9 +164,10 @@ void CpuDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
   });
 }
 
-void CpuDevice::rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) {
-  spread(pool_, places.size(), static_cast<std::size_t>(x.width), [&](std::size_t t, int) {
-    const float* table = rope.table + static_cast<std::int64_t>(places[t].position) * rope.n_rot;
+void CpuDevice::rope(Rows x, int head_dim, const Rope& rope) {
+  const std::span<const WindowRow> rows = window(x.count);
+  spread(pool_, rows.size(), static_cast<std::size_t>(x.width), [&](std::size_t t, int) {
+    const float* table = rope.table + static_cast<std::int64_t>(rows[t].position) * rope.n_rot;
     float* row = x.row(static_cast<int>(t));
     for (std::int64_t h = 0; h < x.width; h += head_dim)
       kernels_.rope(row + h, table, rope.n_rot, rope.neox);
@@ -179,12 +181,12 @@ struct HeadCells {
   std::byte* key_group;  // the 16 keys'
   std::byte* value_row;
   std::int64_t lane;  // of the key in its group
-  HeadCells(const TokenPlace& place, int head, int head_dim)
-      : key_group(place.cache.keys), value_row(place.cache.values), lane(place.position % 16) {
-    const std::size_t row = kv_row_bytes(place.cache.type, head_dim);
-    const std::int64_t first = static_cast<std::int64_t>(head) * place.cache.capacity;
-    key_group += static_cast<std::size_t>(first + place.position - lane) * row;
-    value_row += static_cast<std::size_t>(first + place.position) * row;
+  HeadCells(const KvLayer& cache, int position, int head, int head_dim)
+      : key_group(cache.keys), value_row(cache.values), lane(position % 16) {
+    const std::size_t row = kv_row_bytes(cache.type, head_dim);
+    const std::int64_t first = static_cast<std::int64_t>(head) * cache.capacity;
+    key_group += static_cast<std::size_t>(first + position - lane) * row;
+    value_row += static_cast<std::size_t>(first + position) * row;
   }
 };
 
@@ -223,15 +225,16 @@ void write_q8(const kernels::Kernels& kernels, const HeadCells& at, const float*
 
 }  // namespace
 
-void CpuDevice::kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
-                          const AttentionShape& shape) {
+void CpuDevice::kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) {
   const int dim = shape.head_dim;
-  spread(pool_, places.size(), static_cast<std::size_t>(k.width) * 2, [&](std::size_t t, int) {
+  const std::span<const WindowRow> rows = window(k.count);
+  spread(pool_, rows.size(), static_cast<std::size_t>(k.width) * 2, [&](std::size_t t, int) {
+    const KvLayer cache = rows[t].cache.layer(layer);
     for (int h = 0; h < shape.kv_heads; ++h) {
       const float* key = k.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * dim;
       const float* value = v.row(static_cast<int>(t)) + static_cast<std::int64_t>(h) * dim;
-      const HeadCells at(places[t], h, dim);
-      switch (places[t].cache.type) {
+      const HeadCells at(cache, rows[t].position, h, dim);
+      switch (cache.type) {
         case KvType::kF32:
           write_cells(at, key, value, dim);
           break;

@@ -5,16 +5,16 @@ namespace strata::device {
 namespace {
 
 // Consecutive rows of one sequence whose heads fill a block, tile after tile.
-void cut_tiles(std::span<const TokenPlace> places, int heads_per_kv,
+void cut_tiles(std::span<const WindowRow> rows, int heads_per_kv,
                std::vector<cuda::QueryRows>& tiles) {
   const int most = std::max(1, cuda::kAttentionQueries / heads_per_kv);
-  const auto count = static_cast<int>(places.size());
+  const auto count = static_cast<int>(rows.size());
   tiles.clear();
   for (int first = 0; first < count;) {
     int last = first + 1;
     while (last < count && last - first < most &&
-           places[static_cast<std::size_t>(last)].cache.keys ==
-               places[static_cast<std::size_t>(first)].cache.keys) {
+           rows[static_cast<std::size_t>(last)].cache.data ==
+               rows[static_cast<std::size_t>(first)].cache.data) {
       ++last;
     }
     tiles.push_back({first, last - first});
@@ -24,36 +24,34 @@ void cut_tiles(std::span<const TokenPlace> places, int heads_per_kv,
 
 }  // namespace
 
-void CudaDevice::attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                           Rows out) {
-  if (places.empty()) return;
+void CudaDevice::attention(Rows q, int layer, const AttentionShape& shape, Rows out) {
+  if (q.count == 0) return;
   State& s = *state_;
   cuda::select_gpu(s.gpu.index);
   const int group = shape.heads / shape.kv_heads;
-  cut_tiles(places, group, s.tiles);
-  int chunks = 0;
-  s.places.clear();
-  for (const TokenPlace& p : places) {
-    chunks = std::max(chunks, p.position / cuda::kAttentionSpan + 1);
-    s.places.push_back(to_place(p));
-  }
-  s.staging.begin(s.places.size() * sizeof(cuda::Place) + s.tiles.size() * sizeof(cuda::QueryRows),
-                  2);
   cuda::AttentionArgs args{.q = q.data,
-                           .places = s.staging.put(std::span<const cuda::Place>(s.places)),
-                           .tiles = s.staging.put(std::span<const cuda::QueryRows>(s.tiles)),
-                           .tile_count = static_cast<int>(s.tiles.size()),
+                           .places = s.window.places,
+                           .layer = layer,
                            .heads = shape.heads,
                            .kv_heads = shape.kv_heads,
                            .head_dim = shape.head_dim,
                            .scale = shape.scale,
                            .out = out.data,
-                           .rows = static_cast<int>(places.size())};
-  s.staging.send();
+                           .rows = q.count};
+  int chunks = s.window.chunks;
+  if (s.recording) {  // how rows share sequences may differ from window to window
+    args.tiles = s.window.single;
+    args.tile_count = q.count;
+    chunks = window_kind();
+  } else {
+    cut_tiles(window(q.count), group, s.tiles);
+    args.tiles = s.staging.bring(std::span<const cuda::QueryRows>(s.tiles));
+    args.tile_count = static_cast<int>(s.tiles.size());
+  }
   // Few rows over a long past leave the GPU idle when a block walks all chunks of its rows: then
   // each chunk is a block's.
   constexpr std::int64_t kMostPartials = std::int64_t{32} << 20;  // floats
-  const std::int64_t tasks = static_cast<std::int64_t>(s.tiles.size()) * shape.kv_heads *
+  const std::int64_t tasks = static_cast<std::int64_t>(args.tile_count) * shape.kv_heads *
                              ((group + cuda::kAttentionQueries - 1) / cuda::kAttentionQueries);
   const std::int64_t partials =
       static_cast<std::int64_t>(args.rows) * chunks * shape.heads * (shape.head_dim + 2);

@@ -102,6 +102,10 @@ void CudaDevice::copy_from_host_later(std::byte* to, const std::byte* from, std:
   cuda::copy(state_->use(), to, from, bytes);
 }
 
+void CudaDevice::copy_to_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
+  cuda::copy(state_->use(), to, from, bytes);
+}
+
 std::unique_ptr<Memory> CudaDevice::allocate_host(std::size_t bytes) {
   (void)state_->use();
   auto memory = std::make_unique<CudaMemory>(CudaBlock(bytes, true));
@@ -113,6 +117,11 @@ void CudaDevice::synchronize() { cuda::synchronize(state_->use()); }
 
 int CudaDevice::mark() {
   const cuda::Stream stream = state_->use();
+  if (state_->recording) {
+    std::vector<CudaEvent>& events = state_->recorded_events;
+    cuda::record(events.emplace_back(), stream);
+    return static_cast<int>(events.size()) - 1;
+  }
   if (state_->marks == state_->events.size()) state_->events.emplace_back();
   cuda::record(state_->events[state_->marks], stream);
   return static_cast<int>(state_->marks++);
@@ -127,12 +136,12 @@ double CudaDevice::seconds(int from, int to) const {
 
 void CudaDevice::clear_marks() { state_->marks = 0; }
 
-void CudaDevice::embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) {
+void CudaDevice::embed(const Linear& table, Rows out) {
   const cuda::Stream stream = state_->use();
   const quant::PackedMatrix& m = table.matrix;
-  cuda::embed(stream, m.type,
-              {m.data, m.group_bytes, m.cols, state_->staging.bring(tokens),
-               static_cast<int>(tokens.size()), out.data, out.width});
+  cuda::embed(
+      stream, m.type,
+      {m.data, m.group_bytes, m.cols, state_->window.tokens, out.count, out.data, out.width});
 }
 
 void CudaDevice::rms_norm(Rows x, const float* weight, float eps, Rows out) {
@@ -185,18 +194,16 @@ void CudaDevice::keep_rows(Rows x, std::span<const std::int32_t> kept) {
                   static_cast<int>(kept.size()));
 }
 
-void CudaDevice::rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) {
+void CudaDevice::rope(Rows x, int head_dim, const Rope& rope) {
   const cuda::Stream stream = state_->use();
-  cuda::rope(stream,
-             {x.data, state_->bring(places), static_cast<int>(places.size()),
-              static_cast<int>(x.width / head_dim), head_dim, rope.table, rope.n_rot, rope.neox});
+  cuda::rope(stream, {x.data, state_->window.places, x.count, static_cast<int>(x.width / head_dim),
+                      head_dim, rope.table, rope.n_rot, rope.neox});
 }
 
-void CudaDevice::kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
-                           const AttentionShape& shape) {
+void CudaDevice::kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) {
   const cuda::Stream stream = state_->use();
-  cuda::kv_append(stream, k.data, v.data, state_->bring(places), static_cast<int>(places.size()),
-                  shape.kv_heads, shape.head_dim);
+  cuda::kv_append(stream, k.data, v.data, state_->window.places, layer, k.count, shape.kv_heads,
+                  shape.head_dim);
 }
 
 void CudaDevice::route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) {

@@ -9,9 +9,14 @@ struct CudaDevice::State::Experts {
   State& s;
   const quant::ExpertLayout& layout;
   std::int32_t columns = 0;
-  const std::int32_t* x_rows = nullptr;       // on the device
-  const std::int32_t* out_rows = nullptr;     // on the device
-  const cuda::DotJob* jobs[kJobWidths] = {};  // on the device
+  const std::int32_t* x_rows = nullptr;    // on the device
+  const std::int32_t* out_rows = nullptr;  // on the device
+  struct Jobs {
+    const cuda::DotJob* job = nullptr;  // on the device
+    std::int32_t count = 0;
+    const std::int32_t* count_there = nullptr;  // on the device, where `count` is only a bound
+  };
+  Jobs jobs[kJobWidths] = {};
 
   // Cuts the work into jobs and brings them to the device.
   void plan(std::span<const ExpertWork> work) {
@@ -39,16 +44,55 @@ struct CudaDevice::State::Experts {
     x_rows = s.staging.put(std::span<const std::int32_t>(s.x_rows));
     out_rows = s.staging.put(std::span<const std::int32_t>(s.out_rows));
     for (int i = 0; i < kJobWidths; ++i) {
-      jobs[i] = s.staging.put(std::span<const cuda::DotJob>(s.jobs[i]));
+      jobs[i] = {.job = s.staging.put(std::span<const cuda::DotJob>(s.jobs[i])),
+                 .count = static_cast<std::int32_t>(s.jobs[i].size())};
     }
     s.staging.send();
+  }
+
+  // The device cuts the choice itself; so many columns and jobs as there could be.
+  void dispatch(Rows x, const std::int32_t* ids, const float* weights, const Exchange& e,
+                int layer) {
+    columns = x.count * e.used;
+    cuda::DispatchArgs args = dispatched(s, columns);
+    args.ids = ids;
+    args.weights = weights;
+    args.rows = x.count;
+    args.used = e.used;
+    args.blobs = e.blobs_of(layer);
+    args.x = x.data;
+    args.width = x.width;
+    args.step = {s.window.number, layer, e.layers};
+    args.post = {e.posted, e.ids_of(layer), e.weights_of(layer), e.x};
+    cuda::dispatch(s.stream, args);
+    x_rows = args.x_rows;
+    out_rows = args.out_rows;
+    // An expert has as many columns as there are rows, at most.
+    const int width = x.count > 4 ? 3 : x.count > 2 ? 2 : x.count - 1;
+    jobs[width] = {args.jobs, columns, args.job_count};
+  }
+
+  // Where dispatch writes for `choices` choices.
+  [[nodiscard]] static cuda::DispatchArgs dispatched(State& s, int choices) {
+    const auto n = static_cast<std::size_t>(choices);
+    auto* jobs = reinterpret_cast<cuda::DotJob*>(
+        s.dispatched.get(n * (sizeof(cuda::DotJob) + 3 * sizeof(std::int32_t)) + 16));
+    auto* count = reinterpret_cast<std::int32_t*>(jobs + n);
+    cuda::DispatchArgs args;
+    args.jobs = jobs;
+    args.job_count = count;
+    args.x_rows = count + 4;
+    args.out_rows = args.x_rows + n;
+    args.held = args.out_rows + n;
+    return args;
   }
 
   // One launch a width.
   void dot(gguf::Type type, cuda::DotArgs args) const {
     for (int i = 0; i < kJobWidths; ++i) {
-      args.job = jobs[i];
-      args.jobs = static_cast<std::int32_t>(s.jobs[i].size());
+      args.job = jobs[i].job;
+      args.jobs = jobs[i].count;
+      args.job_count = jobs[i].count_there;
       args.tile = 1 << i;
       if (args.jobs == 0) continue;
       if (i == kJobWidths - 1) {
@@ -133,6 +177,32 @@ void CudaDevice::experts(Rows x, const quant::ExpertLayout& layout,
   State::Experts call{*state_, layout};
   call.plan(work);
   call.down(call.gate_up(x), parts);
+}
+
+void CudaDevice::experts_held(Rows x, const quant::ExpertLayout& layout, const std::int32_t* ids,
+                              const float* weights, const Exchange& exchange, int layer,
+                              Rows parts) {
+  cuda::select_gpu(state_->gpu.index);
+  State::Experts call{*state_, layout};
+  call.dispatch(x, ids, weights, exchange, layer);
+  call.down(call.gate_up(x), parts);
+}
+
+void CudaDevice::combine_held(Rows parts, const float* weights, const Exchange& exchange, int layer,
+                              Rows x) {
+  const cuda::Stream stream = state_->use();
+  cuda::CombineHeldArgs args;
+  args.parts = parts.data;
+  args.host_parts = exchange.parts;
+  args.held = State::Experts::dispatched(*state_, x.count * exchange.used).held;
+  args.weights = weights;
+  args.ranks = exchange.used;
+  args.width = x.width;
+  args.rows = x.count;
+  args.x = x.data;
+  args.step = {state_->window.number, layer, exchange.layers};
+  args.replied = exchange.replied;
+  cuda::combine_held(stream, args);
 }
 
 }  // namespace strata::device

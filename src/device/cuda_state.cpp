@@ -29,9 +29,12 @@ void CudaBlock::swap(CudaBlock& other) noexcept {
 
 std::byte* CudaScratch::get(std::size_t bytes) {
   if (bytes > block_.size()) {
+    if (in_program_) kept_.push_back(std::move(block_));
+    in_program_ = false;
     block_ = CudaBlock();  // freed first, which waits for its users: both need not fit at once
     block_ = CudaBlock(bytes + bytes / 4, false);
   }
+  in_program_ = in_program_ || recording_;
   return block_.data();
 }
 
@@ -57,16 +60,14 @@ void CudaStaging::send() {
   cuda::copy(stream_, device_.data() + begin_, host_.data() + begin_, end_ - begin_);
 }
 
+void CudaStaging::send_to(std::byte* device) {
+  cuda::copy(stream_, device, host_.data() + begin_, end_ - begin_);
+}
+
 const std::byte* CudaDevice::State::quantize(Rows x) {
   std::byte* out = panels.get(kernels::panel_bytes(x.width, x.count));
   cuda::quantize(stream, x.data, x.count * (x.width / 32), out);
   return out;
-}
-
-const cuda::Place* CudaDevice::State::bring(std::span<const TokenPlace> from) {
-  places.clear();
-  for (const TokenPlace& p : from) places.push_back(to_place(p));
-  return staging.bring(std::span<const cuda::Place>(places));
 }
 
 }  // namespace strata::device

@@ -69,13 +69,18 @@ class CudaEvent {
 // Device memory that grows to the largest use: no allocation on the token path.
 class CudaScratch {
  public:
+  // A block that a program was given stays for it, also when a larger one takes its place.
   [[nodiscard]] std::byte* get(std::size_t bytes);
+  void set_recording(bool recording) noexcept { recording_ = recording; }
   [[nodiscard]] float* floats(std::int64_t count) {
     return reinterpret_cast<float*>(get(sizeof(float) * static_cast<std::size_t>(count)));
   }
 
  private:
   CudaBlock block_;
+  std::vector<CudaBlock> kept_;
+  bool recording_ = false;
+  bool in_program_ = false;
 };
 
 // Brings small arrays of the host to the device, in one copy an operation: a pinned ring and its
@@ -95,6 +100,8 @@ class CudaStaging {
     return there;
   }
   void send();
+  // The same to another place on the device, where arrays lie from 16 to 16 bytes.
+  void send_to(std::byte* device);
   // All in one, of a single array.
   template <class T>
   [[nodiscard]] const T* bring(std::span<const T> values) {
@@ -124,6 +131,7 @@ class CudaDevice final : public Device {
   void copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Copier> make_copier() override;
   void copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  void copy_to_host_later(std::byte* to, const std::byte* from, std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Memory> allocate_host(std::size_t bytes) override;
   void synchronize() override;
   int mark() override;
@@ -132,32 +140,80 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::optional<std::size_t> free_bytes() const override;
   [[nodiscard]] std::unique_ptr<Memory> allocate(std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Memory> upload(Buffer&& host) override;
-  void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) override;
+  void begin_window(std::span<const WindowRow> rows) override;
+  void embed(const Linear& table, Rows out) override;
   void rms_norm(Rows x, const float* weight, float eps, Rows out) override;
   void linear(Rows x, std::span<const LinearOutput> outputs) override;
   void keep_rows(Rows x, std::span<const std::int32_t> kept) override;
-  void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) override;
-  void kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
-                 const AttentionShape& shape) override;
-  void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                 Rows out) override;
+  void rope(Rows x, int head_dim, const Rope& rope) override;
+  void kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) override;
+  void attention(Rows q, int layer, const AttentionShape& shape, Rows out) override;
   void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) override;
   void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
                Rows parts) override;
   void combine(Rows parts, const float* weights, int ranks, Rows x) override;
+  [[nodiscard]] bool can_record() const noexcept override;
+  void begin_recording() override;
+  [[nodiscard]] std::unique_ptr<Program> end_recording() override;
+  void abandon_recording() noexcept override;
+  [[nodiscard]] int window_kind() const noexcept override;
+  [[nodiscard]] std::uint64_t window_number() const noexcept override;
+  void start(Program& program) override;
+  [[nodiscard]] bool is_done() override;
+  void experts_held(Rows x, const quant::ExpertLayout& layout, const std::int32_t* ids,
+                    const float* weights, const Exchange& exchange, int layer, Rows parts) override;
+  void combine_held(Rows parts, const float* weights, const Exchange& exchange, int layer,
+                    Rows x) override;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-[[nodiscard]] inline cuda::Place to_place(const TokenPlace& p) noexcept {
+[[nodiscard]] inline cuda::Place to_place(const WindowRow& r) noexcept {
   using cuda::Cells;
-  const Cells cells = p.cache.type == KvType::kF16   ? Cells::kF16
-                      : p.cache.type == KvType::kF32 ? Cells::kF32
+  const Cells cells = r.cache.type == KvType::kF16   ? Cells::kF16
+                      : r.cache.type == KvType::kF32 ? Cells::kF32
                                                      : Cells::kQ8;
-  return {p.cache.keys, p.cache.values, cells, p.cache.capacity, p.position, 0};
+  const KvLayer first = r.cache.layer(0);
+  return {first.keys, first.values, 2 * r.cache.layer_bytes, cells, r.cache.capacity, r.position,
+          0};
 }
+
+// The rows of the calls that follow, as kernels read them. Those of a window that can be noted lie
+// where they lie in every such window.
+struct CudaWindow {
+  CudaBlock few;     // kProgramRows
+  CudaScratch many;  // more
+  const std::uint64_t* number = nullptr;
+  const std::int32_t* tokens = nullptr;
+  const cuda::Place* places = nullptr;
+  const cuda::QueryRows* single = nullptr;  // each row for itself; only of a few
+  std::uint64_t begun = 0;                  // the last window's number
+  int rows = 0;
+  int chunks = 0;  // of attention, of the row with most
+};
+
+// A graph, and the events of the marks in it.
+class CudaProgram final : public Program {
+ public:
+  CudaProgram(cuda::Graph graph, std::vector<CudaEvent>&& events)
+      : graph_(graph), events_(std::move(events)) {}
+  CudaProgram(const CudaProgram&) = delete;
+  CudaProgram& operator=(const CudaProgram&) = delete;
+  ~CudaProgram() override { cuda::destroy_graph(graph_); }
+  [[nodiscard]] double seconds(int from, int to) const override {
+    const auto event = [this](int mark) -> cuda::Event {
+      return events_[static_cast<std::size_t>(mark)];
+    };
+    return cuda::elapsed_ms(event(from), event(to)) * 1e-3;
+  }
+  [[nodiscard]] cuda::Graph graph() const noexcept { return graph_; }
+
+ private:
+  cuda::Graph graph_;
+  std::vector<CudaEvent> events_;
+};
 
 // Jobs of at most 1, 2, 4 and 8 columns, and of more, for tensor cores.
 inline constexpr int kJobWidths = 5;
@@ -177,15 +233,19 @@ struct CudaDevice::State {
   }
   // x quantised as panels of one token.
   [[nodiscard]] const std::byte* quantize(Rows x);
-  // The places on the device.
-  [[nodiscard]] const cuda::Place* bring(std::span<const TokenPlace> places);
+
+  void set_recording(bool on) noexcept;
 
   struct Experts;  // one call of experts(): cuda_experts.cpp
 
   cuda::Gpu gpu;
   CudaStream stream;
   CudaStaging staging{stream};
-  CudaScratch panels, gate_up, hidden, partials;
+  CudaWindow window;
+  CudaScratch panels, gate_up, hidden, partials, dispatched;
+  bool recording = false;
+  std::vector<CudaEvent> recorded_events;
+  std::vector<std::int32_t> tokens;
   std::vector<cuda::Place> places;
   std::vector<cuda::QueryRows> tiles;
   std::vector<cuda::DotJob> jobs[kJobWidths];

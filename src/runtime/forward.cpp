@@ -1,4 +1,4 @@
-#include "strata/runtime/forward.hpp"
+#include "src/runtime/part_timer.hpp"
 
 #include "strata/base/clock.hpp"
 
@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
-#include <exception>
 
 namespace strata::runtime {
 namespace {
@@ -17,28 +16,6 @@ using device::Rows;
 std::int64_t round_up(std::int64_t n) {
   return (n + quant::kGroupRows - 1) / quant::kGroupRows * quant::kGroupRows;
 }
-
-// Adds what the device does until its end to a part; not when an error ends it.
-template <class Spans>
-class PartTimer {
- public:
-  PartTimer(device::Device& device, Spans& spans, Part part)
-      : device_(device), spans_(spans), part_(part), from_(device.mark()) {}
-  ~PartTimer() noexcept(false) {  // a lost device fails here too
-    if (std::uncaught_exceptions() == exceptions_) {
-      spans_.push_back({part_, from_, device_.mark()});
-    }
-  }
-  PartTimer(const PartTimer&) = delete;
-  PartTimer& operator=(const PartTimer&) = delete;
-
- private:
-  device::Device& device_;
-  Spans& spans_;
-  Part part_;
-  int from_;
-  int exceptions_ = std::uncaught_exceptions();
-};
 
 }  // namespace
 
@@ -53,9 +30,8 @@ SequenceState::SequenceState(const Model& model, device::Device& device, int cap
   memory_ = device.allocate(layers * 2 * layer_bytes_);
 }
 
-KvLayer SequenceState::layer(int index) const noexcept {
-  std::byte* keys = memory_->data() + static_cast<std::size_t>(index) * 2 * layer_bytes_;
-  return {keys, keys + layer_bytes_, type_, cells_};
+device::KvCache SequenceState::cache() const noexcept {
+  return {memory_->data(), layer_bytes_, type_, cells_};
 }
 
 Forward::Forward(const Model& model, device::Device& device, device::Device& pool, int max_window)
@@ -107,16 +83,25 @@ Rows Forward::run(std::span<const WindowToken> window) {
   device_.clear_marks();
   count_ = static_cast<int>(window.size());
   int wanted = 0;
-  tokens_.clear();
+  rows_.clear();
   replayed_.clear();
   for (const WindowToken& t : window) {
-    tokens_.push_back(t.token);
+    rows_.push_back({t.token, t.position, t.sequence->cache()});
     replayed_.push_back(t.sequence->replay_start() + t.position);
     wanted += t.wants_logits ? 1 : 0;
   }
+  device_.begin_window(rows_);
+  ++stats_.windows;
+  stats_.tokens += window.size();
+  if (wanted == count_ && count_ <= device::kProgramRows && tiers_.can_record()) {
+    const Rows logits = run_program();
+    stats_.seconds += watch.seconds();
+    return logits;
+  }
+  timed_ = true;
   {
-    const PartTimer timer(device_, spans_, Part::kOther);
-    device_.embed(model_.token_embd, tokens_, rows(x_, count_, h.embd));
+    const PartTimer timer(*this, Part::kOther);
+    device_.embed(model_.token_embd, rows(x_, count_, h.embd));
   }
   for (int layer = 0; layer < h.layers; ++layer) {
     const bool last = layer + 1 == h.layers;
@@ -124,8 +109,6 @@ Rows Forward::run(std::span<const WindowToken> window) {
     if (count_ > 0) expert_block(layer);
   }
   if (every_row_) keep_only_wanted(window);
-  ++stats_.windows;
-  stats_.tokens += window.size();
 
   if (wanted > logits_rows_) {
     logits_ = device_.allocate(sizeof(float) * static_cast<std::size_t>(round_up(h.vocab)) *
@@ -134,19 +117,24 @@ Rows Forward::run(std::span<const WindowToken> window) {
   }
   Rows logits{};
   if (wanted > 0) {
-    const PartTimer timer(device_, spans_, Part::kHead);
     logits = rows(logits_, wanted, round_up(h.vocab));
-    const Rows norm = rows(norm_, count_, h.embd);
-    device_.rms_norm(rows(x_, count_, h.embd), model_.output_norm.data(), h.norm_eps, norm);
-    const device::LinearOutput head[] = {{&model_.head, logits}};
-    device_.linear(norm, head);
-    const device::Linear* const weights[] = {&model_.head};
-    count_bytes(Part::kHead, weights);
+    head(logits);
   }
   logits = logits_on_host(logits);
   add_times();
   stats_.seconds += watch.seconds();
   return logits;
+}
+
+void Forward::head(Rows logits) {
+  const model::HParams& h = model_.h;
+  const PartTimer timer(*this, Part::kHead);
+  const Rows norm = rows(norm_, count_, h.embd);
+  device_.rms_norm(rows(x_, count_, h.embd), model_.output_norm.data(), h.norm_eps, norm);
+  const device::LinearOutput head[] = {{&model_.head, logits}};
+  device_.linear(norm, head);
+  const device::Linear* const weights[] = {&model_.head};
+  count_bytes(Part::kHead, weights);
 }
 
 Rows Forward::logits_on_host(Rows logits) {
@@ -181,6 +169,11 @@ Forward::Choice Forward::read_choice(std::size_t choices) {
 void Forward::replay_routing(const core::RoutingReplay& replay) {
   replay_ = &replay;
   replay_choice_ = device_.allocate_host(choice_->size());
+  if (!device_.can_record()) return;
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(choices_of_layer()) *
+                            static_cast<std::size_t>(model_.h.layers);
+  program_choices_ = device_.allocate(bytes);
+  program_host_choices_ = device_.allocate_host(bytes);
 }
 
 // The trace's choice, also where combine reads it.
@@ -208,14 +201,12 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   Rows q = rows(q_, count_, static_cast<std::int64_t>(h.heads) * h.head_dim);
   const Rows k = rows(k_, count_, static_cast<std::int64_t>(h.kv_heads) * h.head_dim);
   const Rows v = rows(v_, count_, k.width);
-  places_.clear();
-  for (const WindowToken& t : window) places_.push_back({t.sequence->layer(layer), t.position});
   {
-    const PartTimer timer(device_, spans_, Part::kOther);
+    const PartTimer timer(*this, Part::kOther);
     device_.rms_norm(rows(x_, count_, h.embd), w.attn_norm.data(), h.norm_eps, norm);
   }
   {
-    const PartTimer timer(device_, spans_, Part::kDense);
+    const PartTimer timer(*this, Part::kDense);
     const device::LinearOutput outputs[] = {{&w.q, q}, {&w.k, k}, {&w.v, v}};
     device_.linear(norm, outputs);
     const device::Linear* const weights[] = {&w.q, &w.k, &w.v};
@@ -224,7 +215,7 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   const device::AttentionShape shape{h.heads, h.kv_heads, h.head_dim,
                                      1.0f / std::sqrt(static_cast<float>(h.head_dim))};
   {
-    const PartTimer timer(device_, spans_, Part::kOther);
+    const PartTimer timer(*this, Part::kOther);
     if (w.q_norm.memory) {
       const Rows q_heads{q.data, count_ * h.heads, h.head_dim};
       const Rows k_heads{k.data, count_ * h.kv_heads, h.head_dim};
@@ -233,9 +224,9 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
     }
     const device::Rope rope{reinterpret_cast<const float*>(model_.rope_table->data()), h.n_rot,
                             h.arch->rope == model::RopeKind::kHalves};
-    device_.rope(q, h.head_dim, places_, rope);
-    device_.rope(k, h.head_dim, places_, rope);
-    device_.kv_append(k, v, places_, shape);
+    device_.rope(q, h.head_dim, rope);
+    device_.rope(k, h.head_dim, rope);
+    device_.kv_append(k, v, layer, shape);
   }
   if (last && !every_row_) {
     keep_only_wanted(window);
@@ -244,28 +235,31 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
   }
   const Rows attn = rows(attn_, count_, q.width);
   {
-    const PartTimer timer(device_, spans_, Part::kAttention);
-    device_.attention(q, places_, shape, attn);
-    for (std::size_t t = 0; t < places_.size();
-         ++t) {  // each sequence's past is read once a window
-      const bool ends =
-          t + 1 == places_.size() || places_[t + 1].cache.keys != places_[t].cache.keys;
-      if (ends) {
-        stats_.of(Part::kAttention).bytes +=
-            static_cast<std::uint64_t>(places_[t].position + 1) * 2 *
-            device::kv_row_bytes(places_[t].cache.type, h.head_dim) *
-            static_cast<std::uint64_t>(h.kv_heads);
-      }
-    }
+    const PartTimer timer(*this, Part::kAttention);
+    device_.attention(q, layer, shape, attn);
+    stats_.of(Part::kAttention).bytes += cache_bytes_read();
   }
-  const PartTimer timer(device_, spans_, Part::kDense);
+  const PartTimer timer(*this, Part::kDense);
   const device::LinearOutput outputs[] = {{&w.output, rows(x_, count_, h.embd), true}};
   device_.linear(attn, outputs);
   const device::Linear* const weights[] = {&w.output};
   count_bytes(Part::kDense, weights);
 }
 
-// Moves the rows that want logits to the front of x and q, and their places with them.
+// Of a layer: each sequence's past is read once a window.
+std::uint64_t Forward::cache_bytes_read() const noexcept {
+  const model::HParams& h = model_.h;
+  std::uint64_t bytes = 0;
+  for (std::size_t t = 0; t < rows_.size(); ++t) {
+    const device::KvCache& cache = rows_[t].cache;
+    if (t + 1 < rows_.size() && rows_[t + 1].cache.data == cache.data) continue;
+    bytes += static_cast<std::uint64_t>(rows_[t].position + 1) * 2 *
+             device::kv_row_bytes(cache.type, h.head_dim) * static_cast<std::uint64_t>(h.kv_heads);
+  }
+  return bytes;
+}
+
+// Moves the rows that want logits to the front of x and q, and what they stand for with them.
 void Forward::keep_only_wanted(std::span<const WindowToken> window) {
   const model::HParams& h = model_.h;
   const Rows x = rows(x_, count_, h.embd);
@@ -273,54 +267,64 @@ void Forward::keep_only_wanted(std::span<const WindowToken> window) {
   kept_.clear();
   for (int t = 0; t < count_; ++t) {
     if (!window[static_cast<std::size_t>(t)].wants_logits) continue;
-    places_[kept_.size()] = places_[static_cast<std::size_t>(t)];
+    rows_[kept_.size()] = rows_[static_cast<std::size_t>(t)];
     replayed_[kept_.size()] = replayed_[static_cast<std::size_t>(t)];
     kept_.push_back(t);
   }
+  if (static_cast<int>(kept_.size()) == count_) return;
   device_.keep_rows(x, kept_);
   device_.keep_rows(q, kept_);
   count_ = static_cast<int>(kept_.size());
-  places_.resize(kept_.size());
+  rows_.resize(kept_.size());
+  if (count_ > 0) device_.begin_window(rows_);
 }
 
 // x += sum of the chosen experts' outputs of norm(x), by the router's weights.
 void Forward::expert_block(int layer) {
   const model::HParams& h = model_.h;
-  const Layer& w = model_.layers[static_cast<std::size_t>(layer)];
-  const Rows x = rows(x_, count_, h.embd);
-  const Rows norm = rows(norm_, count_, h.embd);
-  const Rows logits = rows(router_, count_, round_up(h.experts));
   const Rows parts = rows(parts_, count_ * h.experts_used, h.embd);
+  const OnDevice there = route(layer);
   Choice choice;
   {
-    const PartTimer timer(device_, spans_, Part::kOther);
-    device_.rms_norm(x, w.ffn_norm.data(), h.norm_eps, norm);
-  }
-  {
-    const PartTimer timer(device_, spans_, Part::kDense);
-    const device::LinearOutput outputs[] = {{&w.router, logits}};
-    device_.linear(norm, outputs);
-    const device::Linear* const router[] = {&w.router};
-    count_bytes(Part::kDense, router);
-  }
-  const std::size_t choices =
-      static_cast<std::size_t>(count_) * static_cast<std::size_t>(h.experts_used);
-  auto* ids = reinterpret_cast<std::int32_t*>(choice_->data());
-  float* weights = reinterpret_cast<float*>(ids) + choices;
-  {
-    const PartTimer timer(device_, spans_, Part::kOther);
-    device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
+    const PartTimer timer(*this, Part::kOther);
+    const std::size_t choices =
+        static_cast<std::size_t>(count_) * static_cast<std::size_t>(h.experts_used);
     choice = read_choice(choices);
     if (replay_ != nullptr) choice = replay_choice(layer, choices);
     if (observer_) observer_(layer, choice.ids, choice.weights, h.experts_used);
   }
   {
-    const PartTimer timer(device_, spans_, Part::kExperts);
+    const PartTimer timer(*this, Part::kExperts);
     stats_.of(Part::kExperts).bytes +=
-        tiers_.compute(layer, norm, choice.ids, h.experts_used, parts);
+        tiers_.compute(layer, rows(norm_, count_, h.embd), choice.ids, h.experts_used, parts);
   }
-  const PartTimer timer(device_, spans_, Part::kOther);
-  device_.combine(parts, weights, h.experts_used, x);
+  const PartTimer timer(*this, Part::kOther);
+  device_.combine(parts, there.weights, h.experts_used, rows(x_, count_, h.embd));
+}
+
+// norm(x), which the experts read, and the router's choice by it, both on the device.
+Forward::OnDevice Forward::route(int layer) {
+  const model::HParams& h = model_.h;
+  const Layer& w = model_.layers[static_cast<std::size_t>(layer)];
+  const Rows norm = rows(norm_, count_, h.embd);
+  const Rows logits = rows(router_, count_, round_up(h.experts));
+  {
+    const PartTimer timer(*this, Part::kOther);
+    device_.rms_norm(rows(x_, count_, h.embd), w.ffn_norm.data(), h.norm_eps, norm);
+  }
+  {
+    const PartTimer timer(*this, Part::kDense);
+    const device::LinearOutput outputs[] = {{&w.router, logits}};
+    device_.linear(norm, outputs);
+    const device::Linear* const router[] = {&w.router};
+    count_bytes(Part::kDense, router);
+  }
+  auto* ids = reinterpret_cast<std::int32_t*>(choice_->data());
+  float* weights = reinterpret_cast<float*>(ids) + static_cast<std::ptrdiff_t>(count_) *
+                                                       static_cast<std::ptrdiff_t>(h.experts_used);
+  const PartTimer timer(*this, Part::kOther);
+  device_.route(logits, {h.experts, h.experts_used, h.arch->renormalize}, ids, weights);
+  return {ids, weights};
 }
 
 }  // namespace strata::runtime

@@ -19,7 +19,7 @@ std::vector<std::span<std::byte>> pieces_of(const SequenceState& state, const mo
   constexpr int kGroup = quant::kGroupRows;
   const auto groups = static_cast<std::size_t>((positions + kGroup - 1) / kGroup);
   for (int layer = 0; layer < h.layers; ++layer) {
-    const device::KvLayer kv = state.layer(layer);
+    const device::KvLayer kv = state.cache().layer(layer);
     const std::size_t row = device::kv_row_bytes(kv.type, h.head_dim);
     const std::size_t stride = row * static_cast<std::size_t>(kv.capacity);  // from head to head
     for (std::size_t head = 0; head < static_cast<std::size_t>(h.kv_heads); ++head) {

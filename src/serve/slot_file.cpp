@@ -46,7 +46,7 @@ class Hash {
 };
 
 std::uint32_t cell_bytes(const Slot& slot) {
-  return static_cast<std::uint32_t>(device::cell_bytes(slot.session->state().layer(0).type));
+  return static_cast<std::uint32_t>(device::cell_bytes(slot.session->state().cache().type));
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ class Sequence {
                kv_row_bytes(type, shape.head_dim)),
         cells_(2 * bytes_, std::byte{0xff}),
         on_gpu_(gpu, cells_) {
-    cpu_ = {cells_.data(), cells_.data() + bytes_, type, capacity};
-    gpu_ = {on_gpu_.data(), on_gpu_.data() + bytes_, type, capacity};
+    cpu_ = {cells_.data(), bytes_, type, capacity};
+    gpu_ = {on_gpu_.data(), bytes_, type, capacity};
     const std::int64_t width = static_cast<std::int64_t>(shape.kv_heads) * shape.head_dim;
     for (int first = 0; first < positions; first += 100) {
       const int count = std::min(100, positions - first);
@@ -32,27 +32,29 @@ class Sequence {
       const auto rows = type == KvType::kQ8_0 && first >= 500 ? hard_halves : plain_rows;
       OwnRows k = rows(count, width, seed + static_cast<unsigned>(first));
       OwnRows v = rows(count, width, seed + static_cast<unsigned>(first) + 1);
-      std::vector<TokenPlace> cpu_places;
-      std::vector<TokenPlace> gpu_places;
+      std::vector<WindowRow> cpu_rows;
+      std::vector<WindowRow> gpu_rows;
       for (int i = 0; i < count; ++i) {
-        cpu_places.push_back({cpu_, first + i});
-        gpu_places.push_back({gpu_, first + i});
+        cpu_rows.push_back(cpu_row(first + i));
+        gpu_rows.push_back(gpu_row(first + i));
       }
-      cpu.kv_append(k.rows(), v.rows(), cpu_places, shape);
+      cpu.begin_window(cpu_rows);
+      gpu.begin_window(gpu_rows);
+      cpu.kv_append(k.rows(), v.rows(), 0, shape);
       const GpuRows gpu_k(gpu, k);
       const GpuRows gpu_v(gpu, v);
-      gpu.kv_append(gpu_k.rows(), gpu_v.rows(), gpu_places, shape);
+      gpu.kv_append(gpu_k.rows(), gpu_v.rows(), 0, shape);
     }
   }
-  [[nodiscard]] TokenPlace cpu_place(int position) const { return {cpu_, position}; }
-  [[nodiscard]] TokenPlace gpu_place(int position) const { return {gpu_, position}; }
+  [[nodiscard]] WindowRow cpu_row(int position) const { return {0, position, cpu_}; }
+  [[nodiscard]] WindowRow gpu_row(int position) const { return {0, position, gpu_}; }
   [[nodiscard]] bool same_cells() const { return cells_ == on_gpu_.read(); }
 
  private:
   std::size_t bytes_;
   std::vector<std::byte> cells_;
   OnGpu<std::byte> on_gpu_;
-  KvLayer cpu_, gpu_;
+  KvCache cpu_, gpu_;
 };
 
 struct Query {
@@ -66,17 +68,19 @@ class CudaAttentionTest : public CudaTest {
                              const std::string& what) {
     const auto count = static_cast<int>(queries.size());
     OwnRows q = random_rows(count, static_cast<std::int64_t>(shape.heads) * shape.head_dim, 3, 2);
-    std::vector<TokenPlace> cpu_places;
-    std::vector<TokenPlace> gpu_places;
+    std::vector<WindowRow> cpu_rows;
+    std::vector<WindowRow> gpu_rows;
     for (const Query& query : queries) {
-      cpu_places.push_back(query.sequence->cpu_place(query.position));
-      gpu_places.push_back(query.sequence->gpu_place(query.position));
+      cpu_rows.push_back(query.sequence->cpu_row(query.position));
+      gpu_rows.push_back(query.sequence->gpu_row(query.position));
     }
+    cpu().begin_window(cpu_rows);
+    gpu().begin_window(gpu_rows);
     OwnRows expected(count, q.width());
-    cpu().attention(q.rows(), cpu_places, shape, expected.rows());
+    cpu().attention(q.rows(), 0, shape, expected.rows());
     const GpuRows gpu_q(gpu(), q);
     const GpuRows found(gpu(), OwnRows(count, q.width()));
-    gpu().attention(gpu_q.rows(), gpu_places, shape, found.rows());
+    gpu().attention(gpu_q.rows(), 0, shape, found.rows());
     expect_same(expected, found.read(), what);
   }
 };

@@ -1,6 +1,6 @@
 // kernels/cuda/runtime.hpp over plain host memory, where launch() runs a kernel as a loop over its
-// blocks and threads. All is done when a call returns. Tests can have calls fail
-// (emulated_runtime.hpp).
+// blocks and threads. All is done when a call returns, but for a graph: a thread runs it beside the
+// host, which it may wait for. Tests can have calls fail (emulated_runtime.hpp).
 #include "tests/cuda/emulated_runtime.hpp"
 
 #include "kernels/cuda/runtime.hpp"
@@ -11,11 +11,27 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <thread>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
-struct CUstream_st {};
+using Work = std::vector<std::function<void()>>;
+struct CUgraphExec_st {
+  Work work;
+};
+struct CUstream_st {
+  std::unique_ptr<Work> captured;  // while capturing
+  std::thread graph;
+  std::atomic<bool> running{false};
+  void wait() {
+    if (graph.joinable()) graph.join();
+  }
+};
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
 };
@@ -94,7 +110,9 @@ RuntimeStatus runtime_status(int index) {
 }
 
 void select_gpu(int) { call("cudaSetDevice"); }
-Gpu gpu_info(int index) { return {index, "emulated GPU", 9, 0, 4, std::size_t{1} << 30, true}; }
+Gpu gpu_info(int index) {
+  return {index, "emulated GPU", 9, 0, 4, std::size_t{1} << 30, true, true};
+}
 
 std::size_t free_device_bytes() {
   call("cudaMemGetInfo");
@@ -143,18 +161,60 @@ Stream create_stream() {
   return new CUstream_st;
 }
 void destroy_stream(Stream stream) noexcept {
+  stream->wait();
   --card().live;
   delete stream;
 }
-void synchronize(Stream) { call("cudaStreamSynchronize"); }
-void copy(Stream, void* to, const void* from, std::size_t bytes) {
+void synchronize(Stream stream) {
+  call("cudaStreamSynchronize");
+  if (stream != nullptr) stream->wait();
+}
+void emulate(Stream stream, std::function<void()> work) {
+  if (stream != nullptr && stream->captured) {
+    stream->captured->push_back(std::move(work));
+    return;
+  }
+  if (stream != nullptr) stream->wait();
+  work();
+}
+void copy(Stream stream, void* to, const void* from, std::size_t bytes) {
   call("cudaMemcpyAsync");
-  std::memcpy(to, from, bytes);
+  emulate(stream, [=] { std::memcpy(to, from, bytes); });
 }
-void fill_zero(Stream, void* memory, std::size_t bytes) {
+void fill_zero(Stream stream, void* memory, std::size_t bytes) {
   call("cudaMemsetAsync");
-  std::memset(memory, 0, bytes);
+  emulate(stream, [=] { std::memset(memory, 0, bytes); });
 }
+
+void begin_capture(Stream stream) {
+  call("cudaStreamBeginCapture");
+  stream->captured = std::make_unique<Work>();
+}
+Graph end_capture(Stream stream) {
+  const std::unique_ptr<Work> work = std::exchange(stream->captured, nullptr);
+  call("cudaStreamEndCapture");
+  count_allocation("cudaGraphInstantiate");
+  return new CUgraphExec_st{std::move(*work)};
+}
+void abandon_capture(Stream stream) noexcept { stream->captured.reset(); }
+void launch_graph(Graph graph, Stream stream) {
+  call("cudaGraphLaunch");
+  stream->wait();
+  stream->running = true;
+  stream->graph = std::thread([graph, stream] {
+    for (const auto& work : graph->work) work();
+    stream->running = false;
+  });
+}
+void destroy_graph(Graph graph) noexcept {
+  --card().live;
+  delete graph;
+}
+bool is_done(Stream stream) {
+  call("cudaStreamQuery");
+  return !stream->running;
+}
+
 Event create_event() {
   call("cudaEventCreate");
   count_allocation("cudaEventCreate");
@@ -164,9 +224,9 @@ void destroy_event(Event event) noexcept {
   --card().live;
   delete event;
 }
-void record(Event event, Stream) {
+void record(Event event, Stream stream) {
   call("cudaEventRecord");
-  event->time = std::chrono::steady_clock::now();
+  emulate(stream, [event] { event->time = std::chrono::steady_clock::now(); });
 }
 float elapsed_ms(Event from, Event to) {
   call("cudaEventElapsedTime");

@@ -41,10 +41,14 @@ TEST_P(CudaLinearTest, EmbeddingsAreTheTablesRows) {
   const Matrix table(GetParam(), 37, 512, 5);
   const std::vector<std::int32_t> tokens = {36, 0, 15, 16, 16, 31, 32, 5};
   OwnRows expected(8, 512);
-  cpu().embed(table.linear(), tokens, expected.rows());
+  std::vector<WindowRow> window;
+  for (const std::int32_t token : tokens) window.push_back({.token = token, .cache = {}});
+  cpu().begin_window(window);
+  gpu().begin_window(window);
+  cpu().embed(table.linear(), expected.rows());
   const Linear on_gpu = upload(gpu(), table);
   const GpuRows found(gpu(), OwnRows(8, 512));
-  gpu().embed(on_gpu, tokens, found.rows());
+  gpu().embed(on_gpu, found.rows());
   expect_same(expected, found.read(), "embedding");
 }
 

@@ -39,12 +39,14 @@ TEST_F(CudaRowsTest, Rope) {
   for (const auto& [head_dim, n_rot, neox] : kCases) {
     OwnRows table = random_rows(kPositions, n_rot, 5);
     OwnRows x = hard_rows(kRows, 3 * head_dim, 6);
-    std::vector<TokenPlace> places;
-    for (int t = 0; t < kRows; ++t) places.push_back({{}, t * 37 % kPositions});
+    std::vector<WindowRow> window;
+    for (int t = 0; t < kRows; ++t) window.push_back({0, t * 37 % kPositions, {}});
+    cpu().begin_window(window);
+    gpu().begin_window(window);
     const GpuRows gpu_table(gpu(), table);
     const GpuRows gpu_x(gpu(), x);
-    cpu().rope(x.rows(), head_dim, places, {table.data().data(), n_rot, neox});
-    gpu().rope(gpu_x.rows(), head_dim, places, {gpu_table.rows().data, n_rot, neox});
+    cpu().rope(x.rows(), head_dim, {table.data().data(), n_rot, neox});
+    gpu().rope(gpu_x.rows(), head_dim, {gpu_table.rows().data, n_rot, neox});
     expect_same(x, gpu_x.read(), std::to_string(n_rot) + " of " + std::to_string(head_dim));
   }
 }
@@ -157,8 +159,9 @@ TEST_F(CudaRowsTest, ManySmallArraysGoRoundTheStagingRing) {
   const Linear on_gpu = upload(gpu(), table);
   const GpuRows found(gpu(), OwnRows(kRows, 16));
   for (int round = 0; round < 400; ++round) {
-    std::vector<std::int32_t> tokens(kRows, round % 16);
-    gpu().embed(on_gpu, tokens, found.rows());
+    const std::vector<WindowRow> rows_of_it(kRows, WindowRow{.token = round % 16, .cache = {}});
+    gpu().begin_window(rows_of_it);
+    gpu().embed(on_gpu, found.rows());
     if (round % 133 != 7) continue;
     const OwnRows rows = found.read();
     for (const int row : {0, kRows / 2, kRows - 1}) {

@@ -25,7 +25,7 @@ class Sequence {
         v_(random_rows(positions, k_.width(), seed + 1)),
         cells_(2 * size_of(shape.kv_heads) * size_of(capacity) * kv_row_bytes(type, shape.head_dim),
                std::byte{0xff}),
-        cache_{cells_.data(), cells_.data() + cells_.size() / 2, type, capacity},
+        cache_{cells_.data(), cells_.size() / 2, type, capacity},
         held_k_(as_held(k_)),
         held_v_(as_held(v_)) {}
   Sequence(const Sequence&) = delete;
@@ -35,12 +35,13 @@ class Sequence {
   void append(CpuDevice& device, int first, int count) {
     OwnRows k = k_.slice(first, count);
     OwnRows v = v_.slice(first, count);
-    std::vector<TokenPlace> places;
-    for (int i = 0; i < count; ++i) places.push_back(place(first + i));
-    device.kv_append(k.rows(), v.rows(), places, shape_);
+    std::vector<WindowRow> rows;
+    for (int i = 0; i < count; ++i) rows.push_back(row(first + i));
+    device.begin_window(rows);
+    device.kv_append(k.rows(), v.rows(), 0, shape_);
   }
-  [[nodiscard]] TokenPlace place(int position) const { return {cache_, position}; }
-  [[nodiscard]] const KvLayer& cache() const { return cache_; }
+  [[nodiscard]] WindowRow row(int position) const { return {0, position, cache_}; }
+  [[nodiscard]] KvLayer cache() const { return cache_.layer(0); }
   [[nodiscard]] int positions() const { return k_.count(); }
   // What the cache should hold.
   [[nodiscard]] float key(int head, int position, int d) const {
@@ -84,7 +85,7 @@ class Sequence {
   AttentionShape shape_;
   OwnRows k_, v_;
   std::vector<std::byte> cells_;
-  KvLayer cache_;
+  KvCache cache_;
   OwnRows held_k_, held_v_;
 };
 
@@ -117,14 +118,15 @@ struct Window {
 
   // Rows [first, first + count) in one call.
   [[nodiscard]] OwnRows run(CpuDevice& device, int first, int count) const {
-    std::vector<TokenPlace> places;
+    std::vector<WindowRow> rows;
     for (int i = first; i < first + count; ++i) {
       const Query& query = queries[size_of(i)];
-      places.push_back(query.sequence->place(query.position));
+      rows.push_back(query.sequence->row(query.position));
     }
+    device.begin_window(rows);
     OwnRows part = q.slice(first, count);
     OwnRows out(count, q.width());
-    device.attention(part.rows(), places, shape, out.rows());
+    device.attention(part.rows(), 0, shape, out.rows());
     return out;
   }
   [[nodiscard]] OwnRows run(CpuDevice& device) const { return run(device, 0, q.count()); }

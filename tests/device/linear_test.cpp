@@ -232,7 +232,10 @@ TEST_P(EmbedTest, CopiesTheRowsOfTheTable) {
     for (int i = 0; i < repeat; ++i) window.insert(window.end(), tokens.begin(), tokens.end());
     OwnDevice d(usable_isas().back(), 3);
     OwnRows out(static_cast<int>(window.size()), 512);
-    d.device.embed(table.linear(), window, out.rows());
+    std::vector<WindowRow> rows;
+    for (const std::int32_t token : window) rows.push_back({.token = token, .cache = {}});
+    d.device.begin_window(rows);
+    d.device.embed(table.linear(), out.rows());
     for (std::size_t t = 0; t < window.size(); ++t) {
       ASSERT_TRUE(same_bits(table.row(window[t]), out.row(static_cast<int>(t)))) << "token " << t;
     }

@@ -65,15 +65,16 @@ TEST_P(RopeTest, TurnsEveryHeadByItsPosition) {
       table.push_back(std::sin(0.01f * static_cast<float>(p * j)));
   }
   const OwnRows x = random_rows(kMany, static_cast<std::int64_t>(kHeads) * head_dim, 3);
-  std::vector<TokenPlace> places;  // no order is asked of them
-  for (int t = 0; t < kMany; ++t) places.push_back({{}, t * 37 % kPositions});
+  std::vector<WindowRow> window;  // no order is asked of them
+  for (int t = 0; t < kMany; ++t) window.push_back({0, t * 37 % kPositions, {}});
   const Rope rope{table.data(), n_rot, neox};
 
   OwnRows expected = x;
   Reference reference;
-  reference.device.rope(expected.rows(), head_dim, places, rope);
+  reference.device.begin_window(window);
+  reference.device.rope(expected.rows(), head_dim, rope);
   for (int t = 0; t < kMany; ++t) {
-    const float* cosine = table.data() + places[size_of(t)].position * n_rot;
+    const float* cosine = table.data() + window[size_of(t)].position * n_rot;
     const float* sine = cosine + n_rot / 2;
     for (int h = 0; h < kHeads; ++h) {
       const float* before = x.row(t).data() + h * head_dim;
@@ -91,7 +92,8 @@ TEST_P(RopeTest, TurnsEveryHeadByItsPosition) {
   on_every_device(Activations::kInt8, [&, head_dim = head_dim](CpuDevice& device) {
     for (const int count : {1, kFew, kMany}) {
       OwnRows y = x.slice(0, count);
-      device.rope(y.rows(), head_dim, std::span(places).first(size_of(count)), rope);
+      device.begin_window(window);
+      device.rope(y.rows(), head_dim, rope);
       for (int t = 0; t < count; ++t) ASSERT_TRUE(same_bits(expected.row(t), y.row(t)));
     }
   });

@@ -56,10 +56,10 @@ class DiscreteDevice final : public device::Device {
     if (source.size() > 0) copy_from_host(memory->data(), source.data(), source.size());
     return memory;
   }
-  void embed(const device::Linear& table, std::span<const std::int32_t> tokens,
-             device::Rows out) override {
+  void begin_window(std::span<const device::WindowRow> rows) override { inner_.begin_window(rows); }
+  void embed(const device::Linear& table, device::Rows out) override {
     const Open open(*this);
-    inner_.embed(table, tokens, out);
+    inner_.embed(table, out);
   }
   void rms_norm(device::Rows x, const float* weight, float eps, device::Rows out) override {
     const Open open(*this);
@@ -73,20 +73,19 @@ class DiscreteDevice final : public device::Device {
     const Open open(*this);
     inner_.keep_rows(x, kept);
   }
-  void rope(device::Rows x, int head_dim, std::span<const device::TokenPlace> places,
-            const device::Rope& rope) override {
+  void rope(device::Rows x, int head_dim, const device::Rope& rope) override {
     const Open open(*this);
-    inner_.rope(x, head_dim, places, rope);
+    inner_.rope(x, head_dim, rope);
   }
-  void kv_append(device::Rows k, device::Rows v, std::span<const device::TokenPlace> places,
+  void kv_append(device::Rows k, device::Rows v, int layer,
                  const device::AttentionShape& shape) override {
     const Open open(*this);
-    inner_.kv_append(k, v, places, shape);
+    inner_.kv_append(k, v, layer, shape);
   }
-  void attention(device::Rows q, std::span<const device::TokenPlace> places,
-                 const device::AttentionShape& shape, device::Rows out) override {
+  void attention(device::Rows q, int layer, const device::AttentionShape& shape,
+                 device::Rows out) override {
     const Open open(*this);
-    inner_.attention(q, places, shape, out);
+    inner_.attention(q, layer, shape, out);
   }
   void route(device::Rows logits, const device::RouterShape& shape, std::int32_t* ids,
              float* weights) override {

@@ -70,6 +70,8 @@ class ExpertCache {
   [[nodiscard]] const std::byte* blob(std::int32_t slot) const noexcept {
     return arena_->data() + slots_[index(slot)].offset;
   }
+  // Rises whenever the table changes.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   // True from begin() until finish() or abandon() of the expert.
   [[nodiscard]] bool is_promised(ExpertId id) const noexcept { return promised_[flat(id)] != 0; }
 
@@ -134,6 +136,10 @@ class ExpertCache {
   [[nodiscard]] const SizeClass& class_of(int layer) const noexcept {
     return classes_[index(class_of_layer_[index(layer)])];
   }
+  void set_slot(ExpertId id, std::int32_t slot) noexcept {
+    table_[flat(id)] = slot;
+    ++version_;
+  }
   Fill promise(std::int32_t slot, ExpertId newcomer);
   void become_resident(std::int32_t slot);
   void become_staging(std::int32_t slot, std::int32_t in_place_of);
@@ -143,6 +149,7 @@ class ExpertCache {
   int experts_;
   int resident_slots_ = 0;
   std::size_t bytes_ = 0;
+  std::uint64_t version_ = 1;
   std::vector<int> quotas_, held_, resident_;  // by layer
   std::vector<int> class_of_layer_;
   std::vector<SizeClass> classes_;

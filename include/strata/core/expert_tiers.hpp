@@ -8,6 +8,7 @@
 #include "strata/core/expert_cache.hpp"
 #include "strata/core/fetch.hpp"
 #include "strata/core/handover.hpp"
+#include "strata/core/window_exchange.hpp"
 #include "strata/device/device.hpp"
 
 #include <cstdint>
@@ -61,6 +62,25 @@ class ExpertTiers {
   std::uint64_t compute(int layer, device::Rows x, std::span<const std::int32_t> ids, int used,
                         device::Rows parts);
 
+  // ---- windows that the home runs as programs (device/program.hpp)
+  // Whether it can: hits are computed by the home, and nothing is fetched.
+  [[nodiscard]] bool can_record() const noexcept;
+  // While the home notes: a layer's experts, and sum[t] += their weighted outputs. ids, weights,
+  // parts: the home's.
+  void record(int layer, device::Rows x, const std::int32_t* ids, const float* weights,
+              device::Rows parts, device::Rows sum);
+  // Between the home's begin_window() and start().
+  void publish() { exchange_->publish(cache_); }
+  struct Served {
+    WindowExchange::Choice choice;  // in host memory until the next window
+    std::uint64_t bytes;            // of the blobs read
+  };
+  // While it runs, layer after layer: waits for the choice, computes what the home lacks. Error as
+  // compute(); the program has ended then, with worthless results.
+  Served serve(int layer, int rows);
+  // After another error: a running program waits for nothing any more.
+  void release() noexcept { exchange_->release(); }
+
   [[nodiscard]] const TierCounts& counts(int layer) const noexcept {
     return counts_[static_cast<std::size_t>(layer)];
   }
@@ -73,6 +93,9 @@ class ExpertTiers {
   [[nodiscard]] TierCounts total() const noexcept;
 
  private:
+  void count(int layer, std::span<const std::int32_t> ids, std::span<const device::ExpertWork> hits,
+             std::span<const device::ExpertWork> misses,
+             std::span<const device::ExpertWork> fetched);
   // Fetched misses; null without fetch().
   struct Fetcher;
   void serve();
@@ -93,6 +116,7 @@ class ExpertTiers {
   std::vector<TierCounts> counts_;   // by layer
   std::vector<std::uint64_t> uses_;  // [layers][experts]
   device::Device* home_ = nullptr;
+  std::unique_ptr<WindowExchange> exchange_;             // where the home can note windows
   std::unique_ptr<device::Memory> host_x_, host_parts_;  // where there is a home
   std::vector<std::int32_t> rows_;                       // scratch
   ExpertCache* cache_ = nullptr;

@@ -33,14 +33,12 @@ class CpuDevice final : public Device {
   [[nodiscard]] std::string description() const override;
   [[nodiscard]] std::unique_ptr<Memory> allocate(std::size_t bytes) override;
   [[nodiscard]] std::unique_ptr<Memory> upload(Buffer&& host) override;
-  void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) override;
+  void embed(const Linear& table, Rows out) override;
   void rms_norm(Rows x, const float* weight, float eps, Rows out) override;
   void linear(Rows x, std::span<const LinearOutput> outputs) override;
-  void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) override;
-  void kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
-                 const AttentionShape& shape) override;
-  void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                 Rows out) override;
+  void rope(Rows x, int head_dim, const Rope& rope) override;
+  void kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) override;
+  void attention(Rows q, int layer, const AttentionShape& shape, Rows out) override;
   void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) override;
   void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
                Rows parts) override;
@@ -71,10 +69,8 @@ class CpuDevice final : public Device {
   // The kernels of a type, by tile width.
   [[nodiscard]] const DotFunction* dot_table(gguf::Type type) const noexcept;
   [[nodiscard]] Panels make_panels(Rows x, bool int8, bool f32);
-  void attention_by_tile(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                         Rows out);
-  void attention_by_chunk(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                          Rows out, int longest);
+  void attention_by_tile(Rows q, int layer, const AttentionShape& shape, Rows out);
+  void attention_by_chunk(Rows q, int layer, const AttentionShape& shape, Rows out, int longest);
   struct ExpertPlan;
   void gate_up(const ExpertPlan& plan);
   void down(const ExpertPlan& plan, Rows parts);

@@ -11,6 +11,7 @@
 
 #include "strata/base/memory.hpp"
 #include "strata/device/expert_work.hpp"
+#include "strata/device/program.hpp"
 #include "strata/quant/packed_matrix.hpp"
 
 #include <chrono>
@@ -106,10 +107,23 @@ struct KvLayer {
   int capacity = 0;  // positions, a multiple of 16
 };
 
-// Where each row of a window stands: its sequence's cache at this layer, and its position there.
-struct TokenPlace {
-  KvLayer cache;
-  int position;
+// The keys and values of one sequence, layer after layer.
+struct KvCache {
+  std::byte* data = nullptr;
+  std::size_t layer_bytes = 0;  // of a layer's keys; its values follow and take as many
+  KvType type = KvType::kF16;
+  int capacity = 0;  // positions, a multiple of 16
+  [[nodiscard]] KvLayer layer(int index) const noexcept {
+    std::byte* keys = data + static_cast<std::size_t>(index) * 2 * layer_bytes;
+    return {keys, keys + layer_bytes, type, capacity};
+  }
+};
+
+// A row of a window: a token, and where it stands.
+struct WindowRow {
+  std::int32_t token = 0;
+  std::int32_t position = 0;
+  KvCache cache;
 };
 
 inline constexpr int kMaxHeadDim = 512;
@@ -153,6 +167,10 @@ class Device {
   virtual void copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
     copy_from_host(to, from, bytes);
   }
+  // `to` holds the bytes once synchronize() has returned.
+  virtual void copy_to_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {
+    copy_to_host(to, from, bytes);
+  }
   [[nodiscard]] virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) {
     return std::make_unique<HostMemory>(bytes);
   }
@@ -179,8 +197,12 @@ class Device {
   // Takes packed weights from host memory to where the device computes with them.
   [[nodiscard]] virtual std::unique_ptr<Memory> upload(Buffer&& host) = 0;
 
-  // out[i] = row tokens[i] of the table.
-  virtual void embed(const Linear& table, std::span<const std::int32_t> tokens, Rows out) = 0;
+  // What the rows of the calls that follow stand for: embed, rope, kv_append and attention take
+  // their tokens and places from here, row i of x from rows[i]. `rows` must stay as they are until
+  // the next begin_window(). Rows of one sequence stand together, in rising order.
+  virtual void begin_window(std::span<const WindowRow> rows) { window_ = rows; }
+  // out[i] = row `token` of the table.
+  virtual void embed(const Linear& table, Rows out) = 0;
   // out = x * weight / sqrt(mean(x^2) + eps), row by row; out may be x.
   virtual void rms_norm(Rows x, const float* weight, float eps, Rows out) = 0;
   virtual void linear(Rows x, std::span<const LinearOutput> outputs) = 0;
@@ -192,15 +214,12 @@ class Device {
                   sizeof(float) * static_cast<std::size_t>(x.width));
     }
   }
-  // x: [tokens][heads * head_dim], rotated in place at places[t].position.
-  virtual void rope(Rows x, int head_dim, std::span<const TokenPlace> places, const Rope& rope) = 0;
-  // Writes k and v ([tokens][kv_heads * head_dim]) at places[t].
-  virtual void kv_append(Rows k, Rows v, std::span<const TokenPlace> places,
-                         const AttentionShape& shape) = 0;
-  // Causal attention of every row over positions 0..places[t].position of its own cache. Rows of
-  // one sequence must stand together, in rising order.
-  virtual void attention(Rows q, std::span<const TokenPlace> places, const AttentionShape& shape,
-                         Rows out) = 0;
+  // x: [rows][heads * head_dim], rotated in place by each row's position.
+  virtual void rope(Rows x, int head_dim, const Rope& rope) = 0;
+  // Writes k and v ([rows][kv_heads * head_dim]) to the rows' caches at `layer`.
+  virtual void kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) = 0;
+  // Causal attention of every row over positions 0 to its own of its cache at `layer`.
+  virtual void attention(Rows q, int layer, const AttentionShape& shape, Rows out) = 0;
   // The `used` most probable experts of each row, ties to the lower id, in falling order. ids,
   // weights: [tokens][used], in this device's memory.
   virtual void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) = 0;
@@ -211,9 +230,38 @@ class Device {
   // x[t] += sum over ranks r, in order, of weights[t][r] * parts[t * ranks + r].
   virtual void combine(Rows parts, const float* weights, int ranks, Rows x) = 0;
 
+  // ---- windows as programs (program.hpp); only where can_record()
+  [[nodiscard]] virtual bool can_record() const noexcept { return false; }
+  // Calls from here to end_recording() are noted, not done. The rows are those of begin_window(),
+  // which had kProgramRows at most; a program serves every window that has as many, of the same
+  // window_kind().
+  virtual void begin_recording() {}
+  [[nodiscard]] virtual std::unique_ptr<Program> end_recording() { return nullptr; }
+  virtual void abandon_recording() noexcept {}
+  [[nodiscard]] virtual int window_kind() const noexcept { return 0; }
+  // The number of the window that began last, by which hand-overs are numbered.
+  [[nodiscard]] virtual std::uint64_t window_number() const noexcept { return 0; }
+  // Begins to run the noted calls, in order with the others. is_done(): whether all calls are.
+  virtual void start(Program&) {}
+  [[nodiscard]] virtual bool is_done() { return true; }
+  // While noting. The experts that `exchange` says are held, into parts as experts() does; the host
+  // is told the choice, and asked for the others. ids, weights: as route() writes them.
+  virtual void experts_held(Rows, const quant::ExpertLayout&, const std::int32_t* /*ids*/,
+                            const float* /*weights*/, const Exchange&, int /*layer*/,
+                            Rows /*parts*/) {}
+  // While noting. combine(), with the host's parts once it has replied.
+  virtual void combine_held(Rows /*parts*/, const float* /*weights*/, const Exchange&,
+                            int /*layer*/, Rows /*x*/) {}
+
+ protected:
+  [[nodiscard]] std::span<const WindowRow> window(int rows) const noexcept {
+    return window_.first(static_cast<std::size_t>(rows));
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
   std::vector<Clock::time_point> marks_;
+  std::span<const WindowRow> window_;
 };
 
 }  // namespace strata::device

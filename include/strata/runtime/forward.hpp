@@ -23,7 +23,7 @@ class SequenceState {
   SequenceState(const Model& model, device::Device& device, int capacity, device::KvType type);
 
   [[nodiscard]] int capacity() const noexcept { return capacity_; }
-  [[nodiscard]] device::KvLayer layer(int index) const noexcept;
+  [[nodiscard]] device::KvCache cache() const noexcept;
   [[nodiscard]] std::size_t bytes_per_position() const noexcept {
     return position_bytes_;
   }  // all layers
@@ -63,6 +63,9 @@ class Forward {
   Forward(const Model& model, device::Device& device, device::Device& pool, int max_window);
   Forward(const Model& model, device::Device& device, int max_window)
       : Forward(model, device, device, max_window) {}
+  ~Forward();
+  Forward(const Forward&) = delete;
+  Forward& operator=(const Forward&) = delete;
 
   // Computes the window, appending to its sequences' caches. Tokens of one sequence stand together
   // in rising order. Returns the logits of the tokens that want them, in order: [n][vocab rounded
@@ -97,6 +100,12 @@ class Forward {
   void attention_block(int layer, std::span<const WindowToken> window, bool last);
   void keep_only_wanted(std::span<const WindowToken> window);
   void expert_block(int layer);
+  void head(device::Rows logits);
+  struct OnDevice {  // [rows][used] each
+    const std::int32_t* ids;
+    const float* weights;
+  };
+  OnDevice route(int layer);
   // The router's choice, in host memory until the next layer's.
   struct Choice {
     std::span<const std::int32_t> ids;
@@ -105,7 +114,19 @@ class Forward {
   [[nodiscard]] Choice read_choice(std::size_t choices);
   [[nodiscard]] Choice replay_choice(int layer, std::size_t choices);
   void add_times();
+  // Windows as programs: forward_program.cpp.
+  struct Recorded;
+  class PartTimer;
+  [[nodiscard]] device::Rows run_program();
+  [[nodiscard]] Recorded& program_of_window();
+  [[nodiscard]] std::unique_ptr<device::Program> record(bool timed);
+  void make_program_memory();
+  [[nodiscard]] device::Rows program_logits(int count) const noexcept;
+  [[nodiscard]] OnDevice replayed(int layer);
+  [[nodiscard]] std::ptrdiff_t choices_of_layer() const noexcept;
+  void bring_replayed_choices();
   [[nodiscard]] device::Rows logits_on_host(device::Rows logits);
+  [[nodiscard]] std::uint64_t cache_bytes_read() const noexcept;
   void count_bytes(Part part, std::span<const device::Linear* const> weights);
 
   const Model& model_;
@@ -119,8 +140,7 @@ class Forward {
   std::unique_ptr<device::Memory> x_, norm_, q_, k_, v_, attn_, router_, parts_, logits_;
   std::unique_ptr<device::Memory> choice_;  // [count][used] ids, then as many weights
   int logits_rows_ = 0;
-  std::vector<std::int32_t> tokens_;
-  std::vector<device::TokenPlace> places_;
+  std::vector<device::WindowRow> rows_;  // in flight
   std::vector<std::int32_t> kept_;
   std::vector<std::int64_t> replayed_;  // the trace's token of each row, with a trace
   struct Span {
@@ -128,10 +148,14 @@ class Forward {
     int from, to;  // the device's marks
   };
   std::vector<Span> spans_;  // of the window
+  bool timed_ = true;        // whether the window's parts are
   // Where the device's memory is not the host's: what the host needs to see.
   std::unique_ptr<device::Memory> host_choice_, host_logits_;
   std::unique_ptr<device::Memory> replay_choice_;  // in the host's memory, on its way to choice_
   Stats stats_;
+  std::vector<std::unique_ptr<Recorded>> programs_;
+  std::unique_ptr<device::Memory> program_logits_, program_host_logits_;
+  std::unique_ptr<device::Memory> program_choices_, program_host_choices_;  // with a trace
 };
 
 }  // namespace strata::runtime

@@ -1,0 +1,162 @@
+// Windows of a few rows as programs: the device runs the whole pass, and asks for the experts that
+// it lacks; the host computes those, and sees every choice on the way.
+#include "src/runtime/part_timer.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace strata::runtime {
+
+using device::Rows;
+
+// All windows of as many rows and the same kind. Events between calls keep the device from running
+// them back to back: a program with them tells now and then what the parts take.
+struct Forward::Recorded {
+  int rows = 0;
+  int kind = 0;
+  std::unique_ptr<device::Program> plain, timed;
+  std::vector<Span> spans;  // of `timed`
+  std::uint64_t runs = 0;
+  std::array<std::uint64_t, kParts> bytes{};  // of weights
+  std::array<double, kParts> seconds{};       // of the last timed run
+
+  static constexpr std::uint64_t kTimedEvery = 32;
+  // The first runs warm up.
+  [[nodiscard]] bool is_timed() const noexcept { return runs < 3 || runs % kTimedEvery == 0; }
+};
+
+Forward::~Forward() = default;
+
+Rows Forward::run_program() {
+  Recorded& recorded = program_of_window();
+  const bool timed = recorded.is_timed();
+  device::Program& program = timed ? *recorded.timed : *recorded.plain;
+  if (replay_ != nullptr) bring_replayed_choices();
+  tiers_.publish();
+  device_.start(program);
+  try {
+    for (int layer = 0; layer < model_.h.layers; ++layer) {
+      const core::ExpertTiers::Served served = tiers_.serve(layer, count_);
+      stats_.of(Part::kExperts).bytes += served.bytes;
+      if (observer_) {
+        observer_(layer, served.choice.ids, served.choice.weights, model_.h.experts_used);
+      }
+    }
+    device_.synchronize();
+  } catch (...) {
+    tiers_.release();
+    try {
+      device_.synchronize();
+    } catch (const Error&) {  // the first error says more
+    }
+    throw;
+  }
+  ++recorded.runs;
+  if (timed) {
+    recorded.seconds.fill(0);
+    for (const Span& span : recorded.spans) {
+      recorded.seconds[static_cast<std::size_t>(span.part)] += program.seconds(span.from, span.to);
+    }
+  }
+  for (std::size_t part = 0; part < kParts; ++part) {
+    stats_.parts[part].seconds += recorded.seconds[part];
+    stats_.parts[part].bytes += recorded.bytes[part];
+  }
+  stats_.of(Part::kAttention).bytes +=
+      cache_bytes_read() * static_cast<std::uint64_t>(model_.h.layers);
+  return rows(program_host_logits_, count_, program_logits(count_).width);
+}
+
+Forward::Recorded& Forward::program_of_window() {
+  const int kind = device_.window_kind();
+  for (const auto& recorded : programs_) {
+    if (recorded->rows == count_ && recorded->kind == kind) return *recorded;
+  }
+  make_program_memory();
+  auto recorded = std::make_unique<Recorded>();
+  recorded->rows = count_;
+  recorded->kind = kind;
+  const Stats before = stats_;
+  recorded->plain = record(false);
+  stats_ = before;
+  recorded->timed = record(true);
+  recorded->spans = spans_;
+  const Stats noted = stats_ - before;
+  stats_ = before;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    recorded->bytes[part] = noted.parts[part].bytes;
+  }
+  recorded->bytes[static_cast<std::size_t>(Part::kAttention)] = 0;  // differs from run to run
+  return *programs_.emplace_back(std::move(recorded));
+}
+
+// They outlive every program, and no program sees them move.
+void Forward::make_program_memory() {
+  if (program_logits_) return;
+  const auto bytes = sizeof(float) * static_cast<std::size_t>(model_.head.matrix.groups()) *
+                     quant::kGroupRows * device::kProgramRows;
+  program_logits_ = device_.allocate(bytes);
+  program_host_logits_ = device_.allocate_host(bytes);
+}
+
+Rows Forward::program_logits(int count) const noexcept {
+  return rows(program_logits_, count, model_.head.matrix.groups() * quant::kGroupRows);
+}
+
+std::unique_ptr<device::Program> Forward::record(bool timed) {
+  const model::HParams& h = model_.h;
+  timed_ = timed;
+  spans_.clear();
+  device_.begin_recording();
+  try {
+    {
+      const PartTimer timer(*this, Part::kOther);
+      device_.embed(model_.token_embd, rows(x_, count_, h.embd));
+    }
+    for (int layer = 0; layer < h.layers; ++layer) {
+      attention_block(layer, {}, false);
+      const OnDevice choice = replay_ == nullptr ? route(layer) : replayed(layer);
+      const PartTimer timer(*this, Part::kExperts);
+      tiers_.record(layer, rows(norm_, count_, h.embd), choice.ids, choice.weights,
+                    rows(parts_, count_ * h.experts_used, h.embd), rows(x_, count_, h.embd));
+    }
+    const Rows logits = program_logits(count_);
+    head(logits);
+    const PartTimer timer(*this, Part::kHead);
+    device_.copy_to_host_later(program_host_logits_->data(), program_logits_->data(),
+                               sizeof(float) * static_cast<std::size_t>(logits.count) *
+                                   static_cast<std::size_t>(logits.width));
+  } catch (...) {
+    device_.abandon_recording();
+    throw;
+  }
+  return device_.end_recording();
+}
+
+// The router is computed all the same.
+Forward::OnDevice Forward::replayed(int layer) {
+  static_cast<void>(route(layer));
+  const auto* ids =
+      reinterpret_cast<const std::int32_t*>(program_choices_->data()) + layer * choices_of_layer();
+  return {ids, reinterpret_cast<const float*>(ids) + count_ * model_.h.experts_used};
+}
+
+std::ptrdiff_t Forward::choices_of_layer() const noexcept {
+  return std::ptrdiff_t{2} * device::kProgramRows * model_.h.experts_used;
+}
+
+void Forward::bring_replayed_choices() {
+  for (int layer = 0; layer < model_.h.layers; ++layer) {
+    auto* id =
+        reinterpret_cast<std::int32_t*>(program_host_choices_->data()) + layer * choices_of_layer();
+    auto* weight = reinterpret_cast<float*>(id) + count_ * model_.h.experts_used;
+    for (const std::int64_t token : std::span(replayed_).first(static_cast<std::size_t>(count_))) {
+      id = std::ranges::copy(replay_->experts(layer, token), id).out;
+      weight = std::ranges::copy(replay_->weights(layer, token), weight).out;
+    }
+  }
+  device_.copy_from_host_later(program_choices_->data(), program_host_choices_->data(),
+                               program_choices_->size());
+}
+
+}  // namespace strata::runtime
