@@ -72,8 +72,11 @@ class CpuDevice final : public Device {
   void attention_by_tile(Rows q, int layer, const AttentionShape& shape, Rows out);
   void attention_by_chunk(Rows q, int layer, const AttentionShape& shape, Rows out, int longest);
   struct ExpertPlan;
-  void gate_up(const ExpertPlan& plan);
-  void down(const ExpertPlan& plan, Rows parts);
+  // Pieces of item i: blocks of 32 hidden units; groups of 16 output rows.
+  void gate_up(const ExpertPlan& plan, std::size_t i, std::int64_t first, std::int64_t last);
+  void down(const ExpertPlan& plan, std::size_t i, std::int64_t first, std::int64_t last,
+            Rows parts);
+  void by_rows(const ExpertPlan& plan, Rows parts);
 
   ThreadPool& pool_;
   const kernels::Kernels& kernels_;
