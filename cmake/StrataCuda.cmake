@@ -23,7 +23,7 @@ if(STRATA_CUDA)
 elseif(STRATA_HIP)
   set(STRATA_DEVICE_EXCLUDE "/cuda_absent\\.cpp$")
 else()
-  set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|device|experts|state|status|window)\\.cpp$")
+  set(STRATA_DEVICE_EXCLUDE "/cuda_(attention|copier|device|experts|state|status|window)\\.cpp$")
 endif()
 
 # Members of their own in strata_device's archive: the emulated tests link others in their place.

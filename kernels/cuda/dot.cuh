@@ -43,6 +43,11 @@ STRATA_DEVICE DotPlace place_of(const DotArgs& a, int tile_width, std::int64_t i
   return p;
 }
 
+// Whether the block has a job: a grid is made for the most there can be.
+STRATA_DEVICE bool has_job(const DotArgs& a, std::int64_t index) {
+  return a.job_count == nullptr || index % a.jobs < *a.job_count;
+}
+
 // The activations of each column of a tile; columns past the end repeat the last.
 template <int kTokens>
 STRATA_DEVICE void find_rows(const DotArgs& a, const DotPlace& p, const std::byte* (&x)[kTokens]) {
@@ -127,7 +132,7 @@ struct DotKernel {
   DotArgs a;
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
-    if (a.job_count != nullptr && block.index % a.jobs >= *a.job_count) return;
+    if (!has_job(a, block.index)) return;
     const DotPlace p = place_of(a, kTokens, block.index);
     block.each([&](int thread) {
       const int segment = thread / 16;

@@ -47,19 +47,21 @@ struct DotArgs {
   std::int64_t cols = 0;
   const std::byte* x = nullptr;
   std::size_t x_row_bytes = 0;
-  const std::int32_t* x_rows = nullptr;     // column -> row of x; null: itself
-  const std::int32_t* out_rows = nullptr;   // column -> row of out; null: itself
-  const DotJob* job = nullptr;              // null: every column meets target.weights
-  std::int32_t jobs = 0;                    // with `job`
-  const std::int32_t* job_count = nullptr;  // how many jobs there are; null: `jobs`
-  std::int32_t columns = 0;                 // without
-  int tile = kMaxDotTokens;                 // with `job`: no count is larger
+  const std::int32_t* x_rows = nullptr;    // column -> row of x; null: itself
+  const std::int32_t* out_rows = nullptr;  // column -> row of out; null: itself
+  const DotJob* job = nullptr;             // null: every column meets target.weights
+  std::int32_t jobs = 0;                   // with `job`
+  // With `job`, where the number of jobs is known on the device only: `jobs` is then the most there
+  // can be, which the grid is made for. Null: exactly `jobs`.
+  const std::int32_t* job_count = nullptr;
+  std::int32_t columns = 0;  // without
+  int tile = kMaxDotTokens;  // with `job`: no count is larger
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 
 // The same bits on tensor cores (dot_tile.cu; compute capability 8.0 and newer), for quantised
 // weights and many columns: a job has up to kTileTokens of them.
-inline constexpr int kTileTokens = 32;
+inline constexpr int kTileTokens = 64;
 void dot_tiles(Stream stream, gguf::Type type, const DotArgs& args);
 
 // ---- quantising (quantize.cu) ----

@@ -118,6 +118,12 @@ STRATA_DEVICE To bytes_as(const From& from) {
 struct alignas(16) Int4 {
   std::int32_t v[4];
 };
+struct alignas(16) Float4 {
+  float v[4];
+};
+struct alignas(8) Float2 {
+  float v[2];
+};
 
 // Reads what no thread of the kernel writes; `p` is aligned to the value's size.
 template <class T>

@@ -147,6 +147,18 @@ void* allocate_pinned(std::size_t bytes) {
 
 void free_pinned(void* memory) noexcept { static_cast<void>(cudaFreeHost(memory)); }
 
+void pin(const void* memory, std::size_t bytes) {
+  const cudaError_t error = cudaHostRegister(const_cast<void*>(memory), bytes,
+                                             cudaHostRegisterPortable | cudaHostRegisterMapped);
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());
+  fail(ErrorKind::kResource, "cudaHostRegister of {:.1f} MiB of host memory: {} ({})",
+       static_cast<double>(bytes) / kMiB, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+void unpin(const void* memory) noexcept {
+  static_cast<void>(cudaHostUnregister(const_cast<void*>(memory)));
+}
+
 Stream create_stream() {
   Stream stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -187,6 +199,10 @@ void record(Event event, Stream stream) {
   }
 #endif
   check(cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+void wait_for(Stream stream, Event event) {
+  check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
 }
 
 float elapsed_ms(Event from, Event to) {

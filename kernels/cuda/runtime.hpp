@@ -65,6 +65,10 @@ void free_device(void* memory) noexcept;
 [[nodiscard]] void* allocate_pinned(std::size_t bytes);
 void free_pinned(void* memory) noexcept;
 
+// Makes host memory of others such memory; the bytes stay where they are.
+void pin(const void* memory, std::size_t bytes);
+void unpin(const void* memory) noexcept;
+
 [[nodiscard]] Stream create_stream();
 void destroy_stream(Stream stream) noexcept;
 // Waits until all that was put on the stream is done; errors of its kernels come out here.
@@ -76,6 +80,8 @@ void fill_zero(Stream stream, void* memory, std::size_t bytes);
 [[nodiscard]] Event create_event();
 void destroy_event(Event event) noexcept;
 void record(Event event, Stream stream);
+// What is put on the stream from now on waits for the event as it was last recorded.
+void wait_for(Stream stream, Event event);
 // Milliseconds between two recorded events of a synchronised stream.
 [[nodiscard]] float elapsed_ms(Event from, Event to);
 

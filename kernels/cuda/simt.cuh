@@ -90,11 +90,54 @@ class PerThread {
 #endif
 };
 
-#ifdef STRATA_GPU
+// kBytes from the GPU's memory to the block's: under way until copies_done(), which the thread that
+// made the copy calls before the barrier that lets others read. 4, 8 or 16 bytes, aligned.
+template <int kBytes>
+STRATA_DEVICE void copy_async(void* shared, const void* global) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(kBytes)
+                 : "memory");
+  }
+#elif defined(STRATA_GPU)
+  __builtin_memcpy(__builtin_assume_aligned(shared, kBytes),
+                   __builtin_assume_aligned(global, kBytes), kBytes);
+#else
+  std::memcpy(shared, global, kBytes);
+#endif
+}
+STRATA_DEVICE void copies_done() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Blocks that shall fit a multiprocessor beside each other, which bounds a thread's registers:
+// Kernel::kResident where a kernel has it.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const Kernel kernel) {
-  __shared__ typename Kernel::Shared shared;
-  kernel(Block<Kernel::kThreads>{static_cast<std::int64_t>(blockIdx.x)}, shared);
+constexpr int resident_blocks() {
+  if constexpr (requires { Kernel::kResident; }) return Kernel::kResident;
+  return 1;
+}
+
+#ifdef STRATA_GPU
+// More shared memory than this a kernel has to be allowed.
+inline constexpr std::size_t kStaticShared = 48 << 10;
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, resident_blocks<Kernel>())
+    run_kernel(const Kernel kernel) {
+  const Block<Kernel::kThreads> block{static_cast<std::int64_t>(blockIdx.x)};
+  if constexpr (sizeof(typename Kernel::Shared) > kStaticShared) {
+    extern __shared__ uint4 dynamic_shared[];
+    kernel(block, *reinterpret_cast<typename Kernel::Shared*>(dynamic_shared));
+  } else {
+    __shared__ typename Kernel::Shared shared;
+    kernel(block, shared);
+  }
 }
 #endif
 
@@ -150,7 +193,14 @@ void launch(Stream stream, std::int64_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;
   check_grid(Kernel::kName, blocks);
 #ifdef STRATA_GPU
-  run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, stream>>>(kernel);
+  constexpr std::size_t kShared = sizeof(typename Kernel::Shared);
+  constexpr std::size_t kDynamic = kShared > kStaticShared ? kShared : 0;
+  if (kDynamic != 0) {
+    static_cast<void>(cudaFuncSetAttribute(reinterpret_cast<const void*>(run_kernel<Kernel>),
+                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(kDynamic)));
+  }
+  run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, kDynamic, stream>>>(kernel);
   check_launch(Kernel::kName);
 #else
   emulate(stream, [blocks, kernel] {

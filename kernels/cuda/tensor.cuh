@@ -17,39 +17,54 @@ struct DotFragment {
   std::int32_t c[4];  // row g with tokens 2t, 2t + 1; row g + 8 with the same
 };
 
+// An int32 below 2^22 in magnitude, added to these bits, makes the float 1.5 * 2^23 + that int32:
+// a product that starts here becomes a float by one exact subtraction.
+inline constexpr std::int32_t kFloatBias = 0x4b400000;
+STRATA_DEVICE float unbias(std::int32_t biased) {
+  return sub_rn(bits_to_float(static_cast<std::uint32_t>(biased)), 12582912.0f);
+}
+
 #ifdef STRATA_GPU
 STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
-      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]));
+      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
+      : "=r"(d.c[0]), "=r"(d.c[1]), "=r"(d.c[2]), "=r"(d.c[3])
+      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]),
+        "r"(kFloatBias));
 #endif
 }
 STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
                           int half) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
-      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
-      : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]));
+      "{%0,%1,%2,%3},{%4,%5},{%6},{%7,%7,%7,%7};"
+      : "=r"(d.c[0]), "=r"(d.c[1]), "=r"(d.c[2]), "=r"(d.c[3])
+      : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]), "r"(kFloatBias));
 #endif
 }
 #endif
 
-// d += w x for every warp of the block; with `half` 0 or 1 of the first or last 16 elements only,
-// with -1 of all. No barrier: a warp stands alone.
-template <int kThreads>
-STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<DotFragment, kThreads>& d,
-                            PerThread<WeightFragment, kThreads>& w,
-                            PerThread<TokenFragment, kThreads>& x, int half = -1) {
+// What a lane has of kRows x 16 weight rows and kColumns x 8 tokens.
+template <int kRows, int kColumns>
+struct Fragments {
+  WeightFragment w[kRows];
+  TokenFragment x[kColumns];
+  DotFragment d[kRows][kColumns];
+};
+
+// d[row][column] = kFloatBias + w[row] x[column] for every warp of the block; with `half` 0 or 1 of
+// the first or last 16 elements only, with -1 of all. No barrier: a warp stands alone.
+template <int kThreads, class F>
+STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<F, kThreads>& fragments,
+                            int row, int column, int half = -1) {
 #ifdef STRATA_GPU
   static_cast<void>(block);
-  const int thread = static_cast<int>(threadIdx.x);
+  F& f = fragments[0];
   if (half < 0) {
-    mma_32(d[thread], w[thread], x[thread]);
+    mma_32(f.d[row][column], f.w[row], f.x[column]);
   } else {
-    mma_16(d[thread], w[thread], x[thread], half);
+    mma_16(f.d[row][column], f.w[row], f.x[column], half);
   }
 #else
   block.lanes([&](int thread) {
@@ -58,14 +73,35 @@ STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<DotFragment,
     const int t = thread % 4;
     for (int i = 0; i < 4; ++i) {
       const int token = 2 * t + i % 2;
+      std::int32_t dot = kFloatBias;
       for (int k = half == 1 ? 1 : 0; k < (half == 0 ? 1 : 2); ++k) {
         for (int lane = 0; lane < 4; ++lane) {
-          d[thread].c[i] = dot4(d[thread].c[i], w[warp + 4 * g + lane].a[2 * k + i / 2],
-                                static_cast<std::int32_t>(x[warp + 4 * token + lane].b[k]));
+          dot = dot4(dot, fragments[warp + 4 * g + lane].w[row].a[2 * k + i / 2],
+                     static_cast<std::int32_t>(fragments[warp + 4 * token + lane].x[column].b[k]));
         }
       }
+      fragments[thread].d[row][column].c[i] = dot;
     }
   });
+#endif
+}
+
+// Codes of 16 tokens, 32 bytes each and `stride` bytes apart in shared memory (multiples of 16), as
+// two fragments. All lanes of a warp come here alike.
+STRATA_DEVICE void load_tokens(const void* rows, int stride, int lane, TokenFragment (&x)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
+  // Lane i names a row of 16 bytes of matrix i / 8: the halves of the first 8 tokens, then of 8.
+  const int row = lane / 16 * 8 + lane % 8;
+  const auto* from = static_cast<const std::byte*>(rows) + row * stride + lane / 8 % 2 * 16;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x[0].b[0]), "=r"(x[0].b[1]), "=r"(x[1].b[0]), "=r"(x[1].b[1])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(from)))
+               : "memory");
+#else
+  for (int i = 0; i < 4; ++i) {
+    const auto* from = static_cast<const std::byte*>(rows) + (i / 2 * 8 + lane / 4) * stride;
+    std::memcpy(&x[i / 2].b[i % 2], from + 16 * (i % 2) + 4 * (lane % 4), 4);
+  }
 #endif
 }
 

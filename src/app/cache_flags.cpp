@@ -60,8 +60,8 @@ void CacheFlags::add(CLI::App& app) {
          "half-life of an expert's heat in tokens; by default several together")
       ->check(CLI::Range(1.0F, 1e9F).description(""));
   option("--pcie-frac", fetch_, "auto|F",
-         "share of the misses that is fetched over the link for the accelerator to compute")
-      ->capture_default_str();
+         "share of the misses that is fetched over the link for the accelerator to compute; by "
+         "default auto on a GPU, 0 on a stand-in");
   option("--vram-limit", limit_, "SIZE", "use no more of the accelerator's memory");
   option("--vram-reserve-mib", reserve_mib_, "N", "MiB of it that are left alone")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40).description(""))
@@ -97,7 +97,7 @@ CacheOptions CacheFlags::options() const {
     }
     options.policy.half_life = adapt_decay_;
   }
-  options.fetch = core::parse_fetch_request(fetch_);
+  if (!fetch_.empty()) options.fetch = core::parse_fetch_request(fetch_);
   if (!limit_.empty()) options.accelerator_limit = core::parse_size(limit_);
   options.reserve_bytes = static_cast<std::uint64_t>(reserve_mib_) << 20;
   if (!link_.empty()) options.link_bytes_per_second = static_cast<double>(core::parse_size(link_));

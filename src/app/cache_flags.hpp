@@ -17,7 +17,7 @@ class CacheFlags {
 
  private:
   CLI::App* app_ = nullptr;
-  std::string size_, limit_, link_, policy_ = "default", fetch_ = "0";
+  std::string size_, limit_, link_, policy_ = "default", fetch_;
   bool per_layer_ = false;
   std::string profile_, save_;
   double save_minutes_ = CacheOptions{}.save_every_minutes;

@@ -91,7 +91,7 @@ std::string cache_summary(const Engine& engine) {
       swaps.passes,
       format_seconds(swaps.passes == 0 ? 0
                                        : swaps.pass_seconds / static_cast<double>(swaps.passes)));
-  if (!caching->options().fetch.off()) {
+  if (!caching->options().fetch->off()) {
     text += fmt::format(
         "\n         {:.0f} % of the misses fetched: {} experts, {} at {:.1f} GB/s; {} kept, "
         "{:.0f} % of them served again",

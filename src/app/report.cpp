@@ -100,6 +100,16 @@ std::string describe_device(const LoadReport& report) {
              : fmt::format("{}\n         no GPU: {}", report.device, report.no_gpu);
 }
 
+std::string describe_experts(const LoadReport& report) {
+  const std::string bytes = format_bytes(static_cast<double>(report.expert_bytes));
+  if (!report.expert_folder.empty())
+    return fmt::format("{} on disk in {}", bytes, report.expert_folder.string());
+  if (!report.not_pinned.empty())
+    return fmt::format("{}, copied to the GPU at half speed or less ({})", bytes,
+                       report.not_pinned);
+  return bytes;
+}
+
 std::string start_report(const Engine& engine) {
   const std::string extra = extras(engine);
   const LoadReport& report = engine.report();
@@ -109,12 +119,10 @@ std::string start_report(const Engine& engine) {
       "device   {}\n"
       "isa      {}\n"
       "threads  {} on {} core{}\n"
-      "memory   experts {}{}, dense {}, KV cache {} for each of {} positions{}{}",
+      "memory   experts {}, dense {}, KV cache {} for each of {} positions{}{}",
       h.name, h.arch->name, h.layers, h.experts, h.experts_used, format_seconds(report.seconds),
       describe_device(report), describe_isa(report), report.threads, report.physical_cores,
-      report.physical_cores == 1 ? "" : "s", format_bytes(static_cast<double>(report.expert_bytes)),
-      report.expert_folder.empty() ? ""
-                                   : fmt::format(" on disk in {}", report.expert_folder.string()),
+      report.physical_cores == 1 ? "" : "s", describe_experts(report),
       format_bytes(static_cast<double>(report.dense_bytes)),
       format_bytes(static_cast<double>(report.kv_bytes_per_position)), report.context,
       extra.empty() ? "" : "\n", extra);
@@ -133,6 +141,7 @@ nlohmann::ordered_json load_json(const Engine& engine) {
           {"architecture", h.arch->name},
           {"device", report.device},
           {"no_gpu", report.no_gpu},
+          {"not_pinned", report.not_pinned},
           {"isa", isa_name(report.isa)},
           {"isas", isas},
           {"threads", report.threads},

@@ -54,9 +54,16 @@ std::size_t rows_of(std::span<const device::ExpertWork> work) {
 struct ExpertTiers::Fetcher {
   FetchChooser chooser;
   std::unique_ptr<device::Copier> copier;
-  double link_bytes_per_second;
+  double link_bytes_per_second;  // of a link that is made slower; 0: as it is
+  FetchRequest request;
+  int batch = 0;
   std::vector<device::ExpertWork> order;   // the layer's misses, those with most tokens first
   std::vector<device::ExpertWork> staged;  // scratch
+
+  // Whether copies run beside the accelerator's calls.
+  [[nodiscard]] bool streams(const device::Device& accelerator) const noexcept {
+    return !accelerator.is_host_memory() && link_bytes_per_second <= 0;
+  }
 
   // The first of `order`, which are fetched; the pool gets the rest.
   std::span<const device::ExpertWork> choose(int layer, const DispatchPlan& plan, std::size_t bytes,
@@ -141,10 +148,28 @@ void ExpertTiers::fetch(FetchRequest request, double link_bytes_per_second) {
   assert(cache_ != nullptr);
   if (request.off()) return;
   const std::size_t most = static_cast<std::size_t>(cache_->experts());
-  fetcher_ = std::make_unique<Fetcher>(Fetcher{
-      FetchChooser(request, layers()), accelerator_->make_copier(), link_bytes_per_second, {}, {}});
+  fetcher_ = std::make_unique<Fetcher>(Fetcher{FetchChooser(request, layers()),
+                                               accelerator_->make_copier(),
+                                               link_bytes_per_second,
+                                               request,
+                                               0,
+                                               {},
+                                               {}});
   fetcher_->order.reserve(most);
   fetcher_->staged.reserve(most);
+  if (fetcher_->streams(*accelerator_)) measure_link();
+}
+
+// Where copies only begin, nobody sees later what they take.
+void ExpertTiers::measure_link() {
+  constexpr int kCopies = 4;
+  for (int i = 0; i < kCopies && cache_->staging(0) > 0; ++i) {
+    const Stopwatch watch;
+    const ExpertCache::Fill fill = cache_->stage({0, i % cache_->experts()});
+    fetcher_->copier->copy(fill.to, fill.from, fill.bytes);
+    if (i > 0) fetcher_->chooser.link_took(static_cast<double>(fill.bytes), watch.seconds());
+  }
+  cache_->forget_staged();
 }
 
 ExpertTiers::~ExpertTiers() {
@@ -223,7 +248,9 @@ void ExpertTiers::count(int layer, std::span<const std::int32_t> ids,
 }
 
 bool ExpertTiers::can_record() const noexcept {
-  return exchange_ && !fetcher_ && (cache_ == nullptr || accelerator_ == home_);
+  // A share is fetched from every window; by itself no window of few rows gains by it.
+  const bool fetches = fetcher_ && !fetcher_->request.automatic;
+  return exchange_ && !fetches && (cache_ == nullptr || accelerator_ == home_);
 }
 
 void ExpertTiers::record(int layer, device::Rows x, const std::int32_t* ids, const float* weights,
@@ -263,8 +290,6 @@ void ExpertTiers::compute_beside(int layer, device::Rows x,
   std::uint64_t step = 0;
   if (!misses.empty()) step = handover_->post({layer, to_pool(x), misses, pool_parts(parts)});
   try {
-    // What an earlier layer fetched may still be read from the staging slots.
-    if (!fetched.empty()) accelerator_->synchronize();
     if (!hits.empty()) {
       accelerator_->experts(x, layout, hits, parts);
       const double seconds = watch.seconds();
@@ -291,26 +316,49 @@ void ExpertTiers::compute_beside(int layer, device::Rows x,
   from_pool(misses, parts);
 }
 
-// As many at once as there are staging slots.
+// Half of the staging slots at a time: while the accelerator computes from one half, the other is
+// filled. Slots are taken in turn, so that no slot of a batch is one of the batch before it.
 void ExpertTiers::compute_fetched(int layer, device::Rows x,
                                   std::span<const device::ExpertWork> fetched, device::Rows parts) {
   const quant::ExpertLayout& layout = store_.layout(layer);
-  const auto most = static_cast<std::size_t>(cache_->staging(layer));
+  if (fetched.empty()) return;
+  device::Copier& copier = *fetcher_->copier;
+  const bool streams = fetcher_->streams(*accelerator_);
+  const int slots = cache_->staging(layer);
+  const auto most = static_cast<std::size_t>(streams ? std::max(slots / 2, 1) : slots);
   for (std::size_t first = 0; first < fetched.size(); first += most) {
-    if (first > 0) accelerator_->synchronize();
+    int& batch = fetcher_->batch;  // even or odd
+    if (slots > 1) batch = 1 - batch;
+    // What the slots held may still be read.
+    if (streams) {
+      copier.wait_for_calls(batch);
+    } else {
+      accelerator_->synchronize();
+    }
     fetcher_->staged.clear();
     const Stopwatch watch;
     for (const device::ExpertWork& w :
          fetched.subspan(first, std::min(most, fetched.size() - first))) {
       const ExpertCache::Fill fill = cache_->stage({layer, w.expert});
-      copy_throttled(*fetcher_->copier, fill, fetcher_->link_bytes_per_second);
+      if (streams) {
+        copier.begin(fill.to, fill.from, fill.bytes);
+      } else {
+        copy_throttled(copier, fill, fetcher_->link_bytes_per_second);
+      }
       fetcher_->staged.push_back({fill.to, w.tokens, w.rows, w.expert});
     }
-    const double seconds = watch.seconds();
-    counts_[static_cast<std::size_t>(layer)].fetch_seconds += seconds;
-    fetcher_->chooser.link_took(static_cast<double>(fetcher_->staged.size() * layout.bytes()),
-                                seconds);
+    const auto bytes = static_cast<double>(fetcher_->staged.size() * layout.bytes());
+    if (streams) {
+      copier.hold_calls();
+      counts_[static_cast<std::size_t>(layer)].fetch_seconds +=
+          bytes / fetcher_->chooser.link_speed();
+    } else {
+      const double seconds = watch.seconds();
+      counts_[static_cast<std::size_t>(layer)].fetch_seconds += seconds;
+      fetcher_->chooser.link_took(bytes, seconds);
+    }
     accelerator_->experts(x, layout, fetcher_->staged, parts);
+    if (streams) copier.note_calls(batch);
   }
 }
 

@@ -48,9 +48,10 @@ int FetchChooser::choose(const Layer& layer) noexcept {
 }
 
 int FetchChooser::soonest(const Layer& layer) noexcept {
-  const double pool = pool_[kind(layer.misses, layer.miss_rows)].bytes_per_second();
-  if (pool == 0) return 0;
+  const std::size_t rows = kind(layer.misses, layer.miss_rows);
+  const double pool = pool_[rows].bytes_per_second();
   const double link = link_.bytes_per_second();
+  if (pool == 0) return rows >= kMany && link > 0 ? layer.misses - 1 : 0;  // one to measure it by
   if (link == 0 || ++unused_ >= kTryAgain) {
     unused_ = 0;
     return 1;

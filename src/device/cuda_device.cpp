@@ -11,21 +11,6 @@
 namespace strata::device {
 namespace {
 
-// A stream of its own beside the device's.
-class CudaCopier final : public Copier {
- public:
-  explicit CudaCopier(int gpu) : gpu_(gpu) {}
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) override {
-    cuda::select_gpu(gpu_);  // of the thread that copies
-    cuda::copy(stream_, to, from, bytes);
-    cuda::synchronize(stream_);
-  }
-
- private:
-  int gpu_;
-  CudaStream stream_;
-};
-
 class CudaMemory final : public Memory {
  public:
   explicit CudaMemory(CudaBlock&& block) : block_(std::move(block)) {
@@ -91,11 +76,6 @@ void CudaDevice::copy_from_host(std::byte* to, const std::byte* from, std::size_
   const cuda::Stream stream = state_->use();
   cuda::copy(stream, to, from, bytes);
   synchronize();
-}
-
-std::unique_ptr<Copier> CudaDevice::make_copier() {
-  cuda::select_gpu(state_->gpu.index);
-  return std::make_unique<CudaCopier>(state_->gpu.index);
 }
 
 void CudaDevice::copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) {

@@ -129,6 +129,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] bool is_host_memory() const noexcept override { return false; }
   void copy_to_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Pinned> pin(std::span<const std::byte> memory) override;
   [[nodiscard]] std::unique_ptr<Copier> make_copier() override;
   void copy_from_host_later(std::byte* to, const std::byte* from, std::size_t bytes) override;
   void copy_to_host_later(std::byte* to, const std::byte* from, std::size_t bytes) override;

@@ -142,6 +142,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   device::Device& device = engine->main_device();
   engine->model_ = std::make_unique<runtime::Model>(runtime::load_model(
       file, report.context, device, *engine->pool_, options.progress, options.expert_folder));
+  if (cached && gpu && options.expert_folder.empty()) engine->pin_experts();
   engine->tokenizer_ = std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(file));
   engine->chat_template_ = std::string(file.get_string("tokenizer.chat_template").value_or(""));
   const int window = std::min(options.window, report.context);
@@ -172,6 +173,19 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
 
 Engine::Engine() = default;
 Engine::~Engine() = default;
+
+// What the system refuses to pin is copied all the same.
+void Engine::pin_experts() {
+  try {
+    for (int layer = 0; layer < model_->h.layers; ++layer) {
+      pinned_.push_back(gpu_->pin(model_->experts.bytes(layer)));
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    pinned_.clear();
+    report_.not_pinned = error.what();
+  }
+}
 
 void Engine::watch_routing() {
   if (!trace_ && !caching_) return;

@@ -87,12 +87,12 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
       core::CacheControlOptions{options_.policy, options_.adapt_every, options_.adapt_swaps});
   if (profile_) control_->warm_start(*profile_, progress);
   forward.tiers().attach(*cache_, accelerator_, forward.max_window() * model.h.experts_used);
-  forward.tiers().fetch(options_.fetch, options_.link_bytes_per_second);
+  forward.tiers().fetch(*options_.fetch, options_.link_bytes_per_second);
 }
 
 // What is free need not be had in one piece: a cache of all that fits becomes as small as it must.
 void ExpertCaching::make_cache(const core::ExpertStore& store) {
-  const int staging = options_.fetch.off() ? 0 : core::kFetchSlots;
+  const int staging = options_.fetch->off() ? 0 : core::kFetchSlots;
   const std::uint64_t step = std::max<std::uint64_t>(plan_.cache_bytes / 16, 1);
   while (!cache_) {
     try {

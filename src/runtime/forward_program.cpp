@@ -93,7 +93,7 @@ Forward::Recorded& Forward::program_of_window() {
 
 // They outlive every program, and no program sees them move.
 void Forward::make_program_memory() {
-  if (program_logits_) return;
+  if (program_host_logits_) return;
   const auto bytes = sizeof(float) * static_cast<std::size_t>(model_.head.matrix.groups()) *
                      quant::kGroupRows * device::kProgramRows;
   program_logits_ = device_.allocate(bytes);

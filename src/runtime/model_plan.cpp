@@ -53,7 +53,7 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
   const std::uint64_t largest = std::ranges::max(in.slot_bytes);
   in.staging_bytes = 2 * largest + sizeof(float) * 8 * static_cast<std::uint64_t>(h.embd) *
                                        static_cast<std::uint64_t>(h.experts_used + 1);
-  if (!cache.fetch.off()) {  // staging slots of each size
+  if (cache.fetch && !cache.fetch->off()) {  // staging slots of each size
     std::vector<std::uint64_t> sizes = in.slot_bytes;
     std::ranges::sort(sizes);
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
@@ -70,6 +70,7 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
 CacheOptions resolve(CacheOptions cache, bool gpu) {
   using Kind = core::CacheRequest::Kind;
   if (cache.size.kind == Kind::kDefault) cache.size.kind = gpu ? Kind::kAuto : Kind::kNone;
+  if (!cache.fetch) cache.fetch = core::FetchRequest{.automatic = gpu};
   if (cache.size.kind == Kind::kNone && !cache.needs_cache.empty()) {
     fail(ErrorKind::kUsage, "{} does nothing without an expert cache: add --expert-cache auto",
          cache.needs_cache);

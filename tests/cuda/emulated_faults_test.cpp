@@ -23,7 +23,9 @@ using cuda::emulated::faults;
 using testing::TinyModel;
 using testing::TinyShape;
 
-class EmulatedFaultsTest : public ::testing::Test {
+// The parameter: the share of the misses that is fetched. Without one windows of few rows are
+// graphs.
+class EmulatedFaultsTest : public ::testing::TestWithParam<double> {
  protected:
   EmulatedFaultsTest() {
     options_.model = folder_ / "tiny.gguf";
@@ -35,7 +37,7 @@ class EmulatedFaultsTest : public ::testing::Test {
     options_.cache.size.kind = core::CacheRequest::Kind::kAuto;
     options_.cache.reserve_bytes = 0;
     options_.cache.adapt_every = 1;
-    options_.cache.fetch.share = 0.5;
+    options_.cache.fetch = core::FetchRequest{.share = GetParam()};
     TinyModel(TinyShape{.layers = 2, .experts = 8, .used = 2}).write(options_.model);
   }
   ~EmulatedFaultsTest() override { heal(); }
@@ -69,7 +71,10 @@ class EmulatedFaultsTest : public ::testing::Test {
   EngineOptions options_;
 };
 
-TEST_F(EmulatedFaultsTest, EveryAllocationMayFail) {
+INSTANTIATE_TEST_SUITE_P(Shares, EmulatedFaultsTest, ::testing::Values(0.0, 0.5),
+                         [](const auto& share) { return share.param > 0 ? "Fetching" : "Graphs"; });
+
+TEST_P(EmulatedFaultsTest, EveryAllocationMayFail) {
   name_slots(6);
   const std::vector<float> expected = read(*Engine::load(options_));
   ASSERT_EQ(cuda::emulated::live_objects(), 0);
@@ -95,7 +100,7 @@ TEST_F(EmulatedFaultsTest, EveryAllocationMayFail) {
 }
 
 // An engine that had too little memory for one window goes on with the next.
-TEST_F(EmulatedFaultsTest, MemoryThatIsShortWhileRunningEndsOneAnswerOnly) {
+TEST_P(EmulatedFaultsTest, MemoryThatIsShortWhileRunningEndsOneAnswerOnly) {
   name_slots(6);
   const std::unique_ptr<Engine> reference = Engine::load(options_);
   const std::vector<float> expected = read(*reference);
@@ -119,7 +124,7 @@ TEST_F(EmulatedFaultsTest, MemoryThatIsShortWhileRunningEndsOneAnswerOnly) {
   EXPECT_GT(failures, 5);
 }
 
-TEST_F(EmulatedFaultsTest, ACacheOfAllThatFitsBecomesSmallerAndSaysSo) {
+TEST_P(EmulatedFaultsTest, ACacheOfAllThatFitsBecomesSmallerAndSaysSo) {
   const std::vector<float> expected = read(*Engine::load(options_));
   const std::unique_ptr<Engine> whole = Engine::load(options_);
   EXPECT_EQ(missing(*whole), 0U);
@@ -148,12 +153,12 @@ TEST_F(EmulatedFaultsTest, ACacheOfAllThatFitsBecomesSmallerAndSaysSo) {
 
 // At load and at any call while running: the error says it, and the end of the engine waits for
 // nothing.
-TEST_F(EmulatedFaultsTest, ALostGpuEndsInAnErrorWhereverItIsLost) {
+TEST_P(EmulatedFaultsTest, ALostGpuEndsInAnErrorWhereverItIsLost) {
   name_slots(6);
   std::int64_t before = cuda::emulated::calls();
   { (void)read(*Engine::load(options_)); }
   const std::int64_t calls = cuda::emulated::calls() - before;
-  ASSERT_GT(calls, 1000);
+  ASSERT_GT(calls, 500);
   for (std::int64_t n = 0; n < calls; n += n < 200 ? 1 : 37) {
     faults().calls_left = n;
     try {
@@ -170,7 +175,7 @@ TEST_F(EmulatedFaultsTest, ALostGpuEndsInAnErrorWhereverItIsLost) {
 }
 
 // The engine stays as it is: whoever asks again hears it again.
-TEST_F(EmulatedFaultsTest, ALostGpuStaysLost) {
+TEST_P(EmulatedFaultsTest, ALostGpuStaysLost) {
   name_slots(6);
   const std::unique_ptr<Engine> engine = Engine::load(options_);
   (void)read(*engine);

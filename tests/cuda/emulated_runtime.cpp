@@ -155,6 +155,12 @@ void* allocate_pinned(std::size_t bytes) {
 }
 void free_pinned(void* memory) noexcept { release(memory); }
 
+void pin(const void*, std::size_t) {
+  call("cudaHostRegister");
+  count_allocation("cudaHostRegister");
+}
+void unpin(const void*) noexcept { --card().live; }
+
 Stream create_stream() {
   call("cudaStreamCreate");
   count_allocation("cudaStreamCreate");
@@ -228,6 +234,7 @@ void record(Event event, Stream stream) {
   call("cudaEventRecord");
   emulate(stream, [event] { event->time = std::chrono::steady_clock::now(); });
 }
+void wait_for(Stream, Event) { call("cudaStreamWaitEvent"); }
 float elapsed_ms(Event from, Event to) {
   call("cudaEventElapsedTime");
   return std::chrono::duration<float, std::milli>(to->time - from->time).count();

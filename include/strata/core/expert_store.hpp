@@ -35,6 +35,10 @@ class ExpertStore {
   [[nodiscard]] const std::byte* blob(int layer, int expert) const noexcept {
     return blobs_[index(layer)].data() + strides_[index(layer)] * static_cast<std::size_t>(expert);
   }
+  // Of a layer, in one piece.
+  [[nodiscard]] std::span<const std::byte> bytes(int layer) const noexcept {
+    return blobs_[index(layer)].bytes();
+  }
   [[nodiscard]] std::size_t total_bytes() const noexcept;
 
  private:

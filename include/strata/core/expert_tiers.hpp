@@ -102,6 +102,7 @@ class ExpertTiers {
   void compute_beside(int layer, device::Rows x, std::span<const device::ExpertWork> hits,
                       std::span<const device::ExpertWork> misses,
                       std::span<const device::ExpertWork> fetched, device::Rows parts);
+  void measure_link();
   void compute_fetched(int layer, device::Rows x, std::span<const device::ExpertWork> fetched,
                        device::Rows parts);
   // Rows as the pool sees them.

@@ -20,7 +20,7 @@ struct FetchRequest {
 [[nodiscard]] FetchRequest parse_fetch_request(const std::string& text);
 
 // Slots that fetched experts are computed from, of each size of expert.
-inline constexpr int kFetchSlots = 8;
+inline constexpr int kFetchSlots = 16;
 
 // Bytes a second, of what was lately done.
 class MeasuredRate {
@@ -52,7 +52,8 @@ class FetchChooser {
   //     max((misses - n) * bytes / pool, hits * bytes / accelerator + n * bytes * (1 / link + 1 /
   //     accelerator))
   // being least. What has not been measured is tried: the pool first, then the link with a single
-  // expert; and now and then again, since a link that is not used is not measured.
+  // expert; and now and then again, since a link that is not used is not measured. Where many rows
+  // share an expert, which is slow work for a pool and the same for the link, the link goes first.
   [[nodiscard]] int choose(const Layer& layer) noexcept;
 
   // What was measured: the pool's misses, the accelerator's experts, and copies to it. The pool's
@@ -66,7 +67,8 @@ class FetchChooser {
 
  private:
   static constexpr std::size_t kKinds = 5;
-  static constexpr int kTryAgain = 512;  // layers with misses and nothing fetched
+  static constexpr std::size_t kMany = 3;  // a kind
+  static constexpr int kTryAgain = 512;    // layers with misses and nothing fetched
   // By rows an expert: 1, 2 and 3, 4 to 7, 8 to 15, more.
   [[nodiscard]] static std::size_t kind(int experts, int rows) noexcept;
   [[nodiscard]] int soonest(const Layer& layer) noexcept;

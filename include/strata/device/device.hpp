@@ -51,14 +51,32 @@ class HostMemory final : public Memory {
   Buffer buffer_;
 };
 
-// Copies host memory to a device's, beside the device's calls: for one thread of its own. Nothing
-// that a running call reads may be written. copy() returns when the bytes are there.
+// Copies host memory to a device's, beside the device's calls. Nothing that a running call reads
+// may be written. One thread at a time.
 class Copier {
  public:
   virtual ~Copier() = default;
+  // Returns when the bytes are there.
   virtual void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     std::memcpy(to, from, bytes);
   }
+  // Only begins it, where that can be; `from` stays as it is until it is done.
+  virtual void begin(std::byte* to, const std::byte* from, std::size_t bytes) {
+    copy(to, from, bytes);
+  }
+  // In order with the device's calls, by the thread that makes them: the copies that are begun from
+  // now on wait for the calls that came before note_calls(i); the calls from now on wait for the
+  // copies that have begun. `i`: one of kNotes notes.
+  static constexpr int kNotes = 2;
+  virtual void note_calls(int /*i*/) {}
+  virtual void wait_for_calls(int /*i*/) {}
+  virtual void hold_calls() {}
+};
+
+// Host memory that a device copies from at the link's full speed; it outlives this.
+class Pinned {
+ public:
+  virtual ~Pinned() = default;
 };
 
 // [count][width] f32, rows contiguous.
@@ -174,6 +192,8 @@ class Device {
   [[nodiscard]] virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) {
     return std::make_unique<HostMemory>(bytes);
   }
+  // Null where it makes no difference. Error(kResource) when the system refuses.
+  [[nodiscard]] virtual std::unique_ptr<Pinned> pin(std::span<const std::byte>) { return nullptr; }
   [[nodiscard]] virtual std::unique_ptr<Copier> make_copier() { return std::make_unique<Copier>(); }
   // Returns when all calls so far are done.
   virtual void synchronize() {}

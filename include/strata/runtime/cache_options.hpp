@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace strata {
@@ -24,7 +25,8 @@ struct CacheOptions {
   core::PolicyOptions policy;
   std::int32_t adapt_every = core::kDefaultAdaptEvery;  // tokens between passes; 0: no swaps
   std::int32_t adapt_swaps = 96;                        // most swaps in a pass
-  core::FetchRequest fetch;                             // misses that go over the link
+  // Misses that go over the link: by default as many as end sooner so on a GPU, elsewhere none.
+  std::optional<core::FetchRequest> fetch;
   std::uint64_t accelerator_limit = 0;  // bytes that may be used of its memory; 0: what is free
   std::uint64_t reserve_bytes = kDefaultReserveBytes;  // of it, left alone
 

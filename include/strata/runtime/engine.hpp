@@ -72,6 +72,7 @@ struct LoadReport {
   std::size_t dense_bytes = 0;
   std::size_t expert_bytes = 0;
   std::filesystem::path expert_folder;  // of the file they lie in; empty: they are in RAM
+  std::string not_pinned;  // why copies of experts to the GPU are slower than they could be
   std::size_t kv_bytes_per_position = 0;
   std::filesystem::path replay;    // the trace that chooses the experts; empty: the router
   std::int64_t replay_tokens = 0;  // after so many it begins anew
@@ -132,6 +133,7 @@ class Engine {
   friend class Session;
   Engine();
   void watch_routing();
+  void pin_experts();
 
   LoadReport report_;
   device::KvType kv_ = device::KvType::kF16;
@@ -139,6 +141,7 @@ class Engine {
   std::unique_ptr<device::Device> cpu_;  // computes experts from RAM, and without a GPU all else
   std::unique_ptr<device::Device> gpu_;  // null: there is none
   std::unique_ptr<runtime::Model> model_;
+  std::vector<std::unique_ptr<device::Pinned>> pinned_;  // the experts' memory
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::string chat_template_;
   std::unique_ptr<runtime::ExpertCaching> caching_;  // forward_ uses its memory: destroyed after it
