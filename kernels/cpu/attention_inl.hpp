@@ -48,10 +48,10 @@ struct Q8Cells {
   }
 };
 
-// Scores of kQ queries with kP groups of 16 positions. Few groups at once: keys that come from memory
-// come fastest as one stream. The values of the same positions are asked for meanwhile: with many
-// sequences in a window neither lies in a near cache, and values would only be asked for once all
-// scores are known (measured on Zen 4: a quarter to two fifths less time at 165 positions).
+// Scores of kQ queries with kP groups of 16 positions. Few groups at once: keys that come from
+// memory come fastest as one stream. The values of the same positions are asked for meanwhile: with
+// many sequences in a window neither lies in a near cache, and values would only be asked for once
+// all scores are known (measured on Zen 4: a quarter to two fifths less time at 165 positions).
 template <class Cells, int kQ, int kP>
 STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int first, int group) {
   F32x16 acc[kP][kQ];

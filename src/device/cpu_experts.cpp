@@ -5,6 +5,7 @@
 #include "strata/device/cpu_device.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace strata::device {
@@ -127,16 +128,11 @@ void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<con
            });
     plan.x_rows = rows;
   }
-  // A blob is read from its first byte to its last, and no thread waits between the phases.
   constexpr std::size_t kWholeBytes = 64 * 1024;
   constexpr std::size_t kItemsAThread = 4;
   if (layout.bytes() <= kWholeBytes &&
       work.size() >= kItemsAThread * static_cast<std::size_t>(pool_.size())) {
-    pool_.parallel_for(work.size(), [&](std::size_t i, int) {
-      plan.gather(i);
-      gate_up(plan, i, 0, plan.hidden_blocks());
-      down(plan, i, 0, plan.down_groups(), parts);
-    });
+    whole(plan, parts);
     return;
   }
   if (floats || static_cast<std::size_t>(columns) > work.size()) {
@@ -145,6 +141,24 @@ void CpuDevice::experts(Rows x, const quant::ExpertLayout& layout, std::span<con
            [&](std::size_t i, int) { plan.gather(i); });
   }
   by_rows(plan, parts);
+}
+
+// A thread computes experts from their first byte to their last, and takes the next one before it
+// begins: it is brought near meanwhile.
+void CpuDevice::whole(const ExpertPlan& plan, Rows parts) {
+  std::atomic<std::size_t> taken{0};
+  const auto take = [&] { return taken.fetch_add(1, std::memory_order_relaxed); };
+  const std::size_t items = plan.work.size();
+  pool_.parallel_for(static_cast<std::size_t>(pool_.size()), [&](std::size_t, int) {
+    for (std::size_t i = take(); i < items;) {
+      const std::size_t next = take();
+      const std::byte* next_blob = next < items ? plan.work[next].blob : nullptr;
+      plan.gather(i);
+      gate_up(plan, i, {0, plan.hidden_blocks()}, next_blob);
+      down(plan, i, {0, plan.down_groups()}, next_blob, parts);
+      i = next;
+    }
+  });
 }
 
 void CpuDevice::by_rows(const ExpertPlan& plan, Rows parts) {
@@ -163,23 +177,26 @@ void CpuDevice::by_rows(const ExpertPlan& plan, Rows parts) {
                                        quant::packed_group_bytes(layout.up_type, layout.embd));
   each(blocks, task_size(block_bytes, blocks * items, blocks),
        [&](std::size_t i, std::int64_t first, std::int64_t last) {
-         gate_up(plan, i, first, last);
+         gate_up(plan, i, {first, last}, nullptr);
        });
   const std::int64_t groups = plan.down_groups();
   const std::size_t group_bytes = quant::packed_group_bytes(layout.down_type, layout.hidden);
   each(groups, task_size(group_bytes, groups * items, groups),
        [&](std::size_t i, std::int64_t first, std::int64_t last) {
-         down(plan, i, first, last, parts);
+         down(plan, i, {first, last}, nullptr, parts);
        });
 }
 
 // Hidden units in blocks of 32, each quantised for `down` as soon as it is known.
-void CpuDevice::gate_up(const ExpertPlan& plan, std::size_t i, std::int64_t first,
-                        std::int64_t last) {
+void CpuDevice::gate_up(const ExpertPlan& plan, std::size_t i, Span blocks,
+                        const std::byte* next_blob) {
   constexpr std::int64_t kMaxSpan = 8;  // blocks computed before they are looked at
   const quant::ExpertLayout& layout = plan.layout;
-  const quant::PackedMatrix gate = layout.gate(plan.work[i].blob);
-  const quant::PackedMatrix up = layout.up(plan.work[i].blob);
+  const std::byte* blob = plan.work[i].blob;
+  const quant::PackedMatrix gate = layout.gate(blob);
+  const quant::PackedMatrix up = layout.up(blob);
+  const quant::PackedMatrix next_gate = layout.gate(next_blob != nullptr ? next_blob : blob);
+  const quant::PackedMatrix next_up = layout.up(next_blob != nullptr ? next_blob : blob);
   const DotFunction* gate_dot = dot_table(layout.gate_type);
   const DotFunction* up_dot = dot_table(layout.up_type);
   const TileCut cut = plan.cut(i);
@@ -188,16 +205,19 @@ void CpuDevice::gate_up(const ExpertPlan& plan, std::size_t i, std::int64_t firs
   // One tile: long streams through gate, then up. Several: each block meets them all while its
   // weights are near.
   const std::int64_t most = cut.tiles() == 1 ? kMaxSpan : 1;
-  for (std::int64_t block = first; block < last; block += most) {
-    const std::int64_t step = std::min(most, last - block);
+  for (std::int64_t block = blocks.first; block < blocks.last; block += most) {
+    const std::int64_t step = std::min(most, blocks.last - block);
     for (int t = 0; t < cut.tiles(); ++t) {
       const Tile tile = cut.tile(t);
       const int width = kernels::tile_index(tile.tokens);
       const int groups = static_cast<int>(2 * step);
+      const bool ask = t == 0 && next_blob != nullptr;
       gate_dot[width]({gate.group(2 * block), gate.group_bytes, groups, layout.embd,
-                       plan.x_panel(i, tile, plan.float_gate), g, 32 * step, false});
+                       plan.x_panel(i, tile, plan.float_gate), g, 32 * step, false,
+                       ask ? next_gate.group(2 * block) : nullptr});
       up_dot[width]({up.group(2 * block), up.group_bytes, groups, layout.embd,
-                     plan.x_panel(i, tile, plan.float_up), u, 32 * step, false});
+                     plan.x_panel(i, tile, plan.float_up), u, 32 * step, false,
+                     ask ? next_up.group(2 * block) : nullptr});
       std::byte* hidden = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
       for (std::int64_t b = 0; b < step; ++b) {
         if (plan.float_hidden) {
@@ -213,33 +233,39 @@ void CpuDevice::gate_up(const ExpertPlan& plan, std::size_t i, std::int64_t firs
 }
 
 // Rows of the output, in groups of 16.
-void CpuDevice::down(const ExpertPlan& plan, std::size_t i, std::int64_t first, std::int64_t last,
+void CpuDevice::down(const ExpertPlan& plan, std::size_t i, Span groups, const std::byte* next_blob,
                      Rows parts) {
   constexpr std::int64_t kGroupsAtOnce = 2;
   constexpr std::int64_t kStride = kGroupsAtOnce * quant::kGroupRows;
   const quant::ExpertLayout& layout = plan.layout;
-  const quant::PackedMatrix down = layout.down(plan.work[i].blob);
+  const std::byte* blob = plan.work[i].blob;
+  const quant::PackedMatrix down = layout.down(blob);
+  const quant::PackedMatrix next = layout.down(next_blob != nullptr ? next_blob : blob);
   const DotFunction* dot = dot_table(layout.down_type);
   const TileCut cut = plan.cut(i);
   float y[kernels::kMaxTile * kStride];
   for (int t = 0; t < cut.tiles(); ++t) {
     const Tile tile = cut.tile(t);
     const std::byte* panel = plan.hidden_panels + plan.hidden_offset(plan.starts[i] + tile.first);
-    const int width = kernels::tile_index(tile.tokens);
+    const auto compute = [&](std::int64_t first, std::int64_t count, float* out,
+                             std::int64_t stride) {
+      const bool ask = t == 0 && next_blob != nullptr;
+      dot[kernels::tile_index(tile.tokens)]({down.group(first), down.group_bytes,
+                                             static_cast<int>(count), layout.hidden, panel, out,
+                                             stride, false, ask ? next.group(first) : nullptr});
+    };
     const std::int32_t* rows = plan.work[i].rows.data() + tile.first;
     if (tile.tokens == 1) {
-      dot[width]({down.group(first), down.group_bytes, static_cast<int>(last - first),
-                  layout.hidden, panel, parts.row(rows[0]) + first * quant::kGroupRows, parts.width,
-                  false});
+      compute(groups.first, groups.last - groups.first,
+              parts.row(rows[0]) + groups.first * quant::kGroupRows, parts.width);
       continue;
     }
-    for (std::int64_t g = first; g < last; g += kGroupsAtOnce) {
-      const std::int64_t groups = std::min(kGroupsAtOnce, last - g);
-      dot[width]({down.group(g), down.group_bytes, static_cast<int>(groups), layout.hidden, panel,
-                  y, kStride, false});
+    for (std::int64_t g = groups.first; g < groups.last; g += kGroupsAtOnce) {
+      const std::int64_t count = std::min(kGroupsAtOnce, groups.last - g);
+      compute(g, count, y, kStride);
       for (int token = 0; token < tile.tokens; ++token) {
         std::memcpy(parts.row(rows[token]) + g * quant::kGroupRows, y + token * kStride,
-                    sizeof(float) * static_cast<std::size_t>(groups * quant::kGroupRows));
+                    sizeof(float) * static_cast<std::size_t>(count * quant::kGroupRows));
       }
     }
   }
