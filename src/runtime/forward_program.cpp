@@ -1,6 +1,7 @@
 // Windows of a few rows as programs: the device runs the whole pass, and asks for the experts that
 // it lacks; the host computes those, and sees every choice on the way.
 #include "src/runtime/part_timer.hpp"
+#include "strata/base/error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -93,7 +94,7 @@ Forward::Recorded& Forward::program_of_window() {
     if (recorded->rows == count_ && recorded->kind == kind) return *recorded;
   }
   make_program_memory();
-  auto recorded = std::make_unique<Recorded>();
+  auto recorded = std::make_shared<Recorded>();
   recorded->rows = count_;
   recorded->kind = kind;
   const Stats before = stats_;
