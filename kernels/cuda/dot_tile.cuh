@@ -86,15 +86,6 @@ struct DotTileKernel {
     }
   }
 
-  // What a lane has of one block of weights.
-  struct Weights {
-    WeightFragment codes;
-    Scales scales[2];  // of rows g and g + 8
-  };
-  STRATA_DEVICE static Scales row_scales(const DotPlace& p, std::int64_t b, int row) {
-    return Format::scales(p.group, b, row);
-  }
-
   // Adds the products of one part of a block, of 8 tokens.
   STRATA_DEVICE static void accumulate(const DotFragment& d, const Scales (&scales)[2], int part,
                                        const BlockMeta& m0, const BlockMeta& m1, float (&acc)[4]) {
@@ -154,16 +145,12 @@ struct DotTileKernel {
                                PerThread<WeightFragment, kThreads>& weights,
                                PerThread<TokenFragment, kThreads>& tokens,
                                PerThread<DotFragment, kThreads>& dots) const {
-    PerThread<Weights, kThreads> w;
+    PerThread<LaneBlock, kThreads> w;
     block.lanes([&](int thread) {
       const int g = thread % 32 / 4;
       const int t = thread % 4;
-      const DotPlace& p = place[thread];
-      const CodePair first = Format::pair(p.group, b, g, t);
-      const CodePair second = Format::pair(p.group, b, g + 8, t);
-      weights[thread] = {{first.low, second.low, first.high, second.high}};
-      w[thread].scales[0] = row_scales(p, b, g);
-      w[thread].scales[1] = row_scales(p, b, g + 8);
+      w[thread] = Format::unpack(Format::fetch(place[thread].group, b, g, t), g, t);
+      weights[thread] = w[thread].codes;
     });
     STRATA_UNROLL(4)
     for (int j = 0; j < kColumns; ++j) {
@@ -200,7 +187,7 @@ struct DotTileKernel {
         const std::int32_t column = p.first + token;
         const std::int32_t at = a.out_rows == nullptr ? column : a.out_rows[column];
         float* out =
-            p.target->out + at * p.target->out_width + p.row + thread % 32 / 4 + 8 * (i / 2);
+            p.target->out + at * p.target->out_width + p.row + thread % 32 / 4 * 2 + i / 2;
         const float y = state.acc[j][i];
         *out = p.target->accumulate ? add_rn(*out, y) : y;
       }

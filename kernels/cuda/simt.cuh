@@ -51,7 +51,22 @@ class Block {
 #endif
   }
 
-  // The same without the barrier: for steps that share nothing with other threads.
+  // The same with a barrier of each warp alone: for steps that share with the threads of a warp.
+  template <class Step>
+  STRATA_DEVICE void warps(const Step& step) const {
+#ifdef STRATA_GPU
+    step(static_cast<int>(threadIdx.x));
+#ifdef STRATA_HIP
+    __builtin_amdgcn_wave_barrier();
+#else
+    __syncwarp();
+#endif
+#else
+    run(step);
+#endif
+  }
+
+  // The same without a barrier: for steps that share nothing with other threads.
   template <class Step>
   STRATA_DEVICE void lanes(const Step& step) const {
 #ifdef STRATA_GPU
@@ -89,8 +104,19 @@ class PerThread {
 };
 
 #ifdef STRATA_GPU
+// Blocks that a multiprocessor is to hold, where a kernel says so (kResident): with the registers
+// that this leaves, loads come first. Without it the compiler keeps few under way.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const Kernel kernel) {
+[[nodiscard]] constexpr int resident() {
+  if constexpr (requires { Kernel::kResident; }) {
+    return Kernel::kResident;
+  } else {
+    return 0;
+  }
+}
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads, resident<Kernel>()) run_kernel(const Kernel kernel) {
   __shared__ typename Kernel::Shared shared;
   kernel(Block<Kernel::kThreads>{static_cast<std::int64_t>(blockIdx.x)}, shared);
 }

@@ -6,25 +6,24 @@
 
 namespace strata::cuda {
 
-// A lane's share, with g = lane / 4 and t = lane % 4.
+// A lane's share, with g = lane / 4 and t = lane % 4. The rows of the product are numbered so that a
+// lane's two are neighbours: the instruction's g and g + 8 are our 2g and 2g + 1.
 struct WeightFragment {
-  std::uint32_t a[4];  // codes 4t..4t+3 of rows g, g + 8; the same of elements 16 later
+  std::uint32_t a[4];  // codes 4t..4t+3 of rows 2g, 2g + 1; the same of elements 16 later
 };
 struct TokenFragment {
   std::uint32_t b[2];  // codes 4t..4t+3 of token g; the same of elements 16 later
 };
 struct DotFragment {
-  std::int32_t c[4];  // row g with tokens 2t, 2t + 1; row g + 8 with the same
+  std::int32_t c[4];  // row 2g with tokens 2t, 2t + 1; row 2g + 1 with the same
 };
 
-#ifdef STRATA_GPU
-STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
-      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]));
-#endif
+#if defined(__CUDACC__)
+// 8 rows x 8 tokens x 16 elements, of which the larger products are made on compute capability 7.5.
+STRATA_DEVICE void mma_8(std::int32_t& c0, std::int32_t& c1, std::uint32_t a, std::uint32_t b) {
+  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1},{%2},{%3},{%0,%1};"
+      : "+r"(c0), "+r"(c1)
+      : "r"(a), "r"(b));
 }
 STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
                           int half) {
@@ -33,7 +32,46 @@ STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFr
       "{%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
       : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
       : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]));
+#else
+  mma_8(d.c[0], d.c[1], w.a[2 * half], x.b[half]);
+  mma_8(d.c[2], d.c[3], w.a[2 * half + 1], x.b[half]);
 #endif
+}
+STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
+      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]));
+#else
+  mma_16(d, w, x, 0);
+  mma_16(d, w, x, 1);
+#endif
+}
+#elif defined(STRATA_GPU)
+// Without such instructions: token by token, the products of a lane's chunks, added over the four
+// lanes of its rows.
+STRATA_DEVICE void mma_part(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
+                            int half) {
+  constexpr int kWarp = 32;
+  const int t = static_cast<int>(threadIdx.x) % 4;
+  for (int token = 0; token < 8; ++token) {
+    const int b = __shfl(static_cast<int>(x.b[half]), 4 * token + t, kWarp);
+    for (int r = 0; r < 2; ++r) {
+      std::int32_t sum = dot4(0, w.a[2 * half + r], b);
+      sum += __shfl_xor(sum, 1, kWarp);
+      sum += __shfl_xor(sum, 2, kWarp);
+      if (token / 2 == t) d.c[2 * r + token % 2] += sum;
+    }
+  }
+}
+STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
+                          int half) {
+  mma_part(d, w, x, half);
+}
+STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
+  mma_part(d, w, x, 0);
+  mma_part(d, w, x, 1);
 }
 #endif
 
