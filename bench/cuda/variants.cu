@@ -191,10 +191,77 @@ void format(Bench& b, const char* name, int unit) {
   one<Format, 8, 8, 8, 2>(b, name, Format::kBytes, unit);
 }
 
+void time_attention(Bench& b) {
+  constexpr int kHeads = 32, kKv = 4, kDim = 128;
+  for (const int position : {0, 100, 255, 1000, 4000, 32000}) {
+    const int capacity = (position + 16) / 16 * 16;
+    const std::size_t half = std::size_t{2} * kKv * kDim * capacity;
+    const int n = static_cast<int>(std::min<std::size_t>(48, Bench::kBytes / (2 * half)));
+    std::vector<Place> places;
+    for (int i = 0; i < n; ++i) {
+      places.push_back({b.weights + 2 * half * i, b.weights + 2 * half * i + half, Cells::kF16, capacity, position, 0});
+    }
+    Place* p;
+    QueryRows* tiles;
+    float* partials;
+    const QueryRows tile{0, 1};
+    cudaMalloc(&p, sizeof(Place) * n);
+    cudaMalloc(&tiles, sizeof tile);
+    cudaMalloc(&partials, 64 << 20);
+    cudaMemcpy(p, places.data(), sizeof(Place) * n, cudaMemcpyHostToDevice);
+    cudaMemcpy(tiles, &tile, sizeof tile, cudaMemcpyHostToDevice);
+    AttentionArgs a;
+    a.q = reinterpret_cast<float*>(b.x);
+    a.tiles = tiles;
+    a.tile_count = 1;
+    a.heads = kHeads;
+    a.kv_heads = kKv;
+    a.head_dim = kDim;
+    a.scale = 0.1f;
+    a.out = b.out;
+    a.rows = 1;
+    a.chunks = position / 256 + 1 > 1 ? position / 256 + 1 : 0;
+    a.partials = partials;
+    const double us = b.timer.us(n, [&](int i) {
+      a.places = p + i;
+      attention(b.timer.stream, a);
+    });
+    std::printf("attention at %5d: %7.2f us %5.1f %%\n", position, us, 100 * 2.0 * kKv * kDim * 2 * (position + 1) / us / 1e-6 / b.copy);
+    cudaFree(p);
+    cudaFree(tiles);
+    cudaFree(partials);
+  }
+}
+
+void time_rows(Bench& b) {
+  const auto show = [&](const char* what, const auto& call) { std::printf("%-30s %6.2f us\n", what, b.timer.us(100, call)); };
+  float* x = reinterpret_cast<float*>(b.x);
+  const auto s = b.timer.stream;
+  show("rms_norm 2048", [&](int) { rms_norm(s, x, x + 65536, 2048, 1, 1e-6f, x); });
+  show("rms_norm 32 x 128", [&](int) { rms_norm(s, x, x + 65536, 128, 32, 1e-6f, x); });
+  show("quantize 2048", [&](int) { quantize(s, x, 64, b.x + (8 << 20)); });
+  show("swiglu_quantize 8 x 768", [&](int) { swiglu_quantize(s, x, x + 65536, 8 * 24, b.x + (8 << 20)); });
+  show("combine 8 x 2048", [&](int) { combine(s, x + 65536, x, 8, 2048, 1, b.out); });
+  for (const int experts : {128, 512}) {
+    RouteArgs r;
+    r.logits = x;
+    r.width = experts;
+    r.rows = 1;
+    r.experts = experts;
+    r.used = 8;
+    r.renormalize = true;
+    r.ids = reinterpret_cast<std::int32_t*>(b.x + (8 << 20));
+    r.weights = x + (4 << 20);
+    show(experts == 128 ? "route 128" : "route 512", [&](int) { route(s, r); });
+  }
+}
+
 }  // namespace
 
 void run_variants() {
   Bench b;
+  time_attention(b);
+  time_rows(b);
   std::printf("%-30s %18s %18s %18s %18s %18s %18s\n", "", "4096x4096", "2048x2048", "40 gate+up", "40 down", "8 gate+up", "8 down");
   for (const int blocks : {1, 128, 256, 1024, 5120}) {
     std::printf("empty, %d blocks: %.2f us, early %.2f us\n", blocks,
