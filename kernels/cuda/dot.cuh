@@ -53,7 +53,6 @@ STRATA_DEVICE bool has_job(const DotArgs& a, std::int64_t index) {
                                    static_cast<std::uint32_t>(a.jobs)) < *a.job_count;
 }
 
-
 // The activations of a column of a tile; columns past the end repeat the last.
 STRATA_DEVICE const std::byte* find_row(const DotArgs& a, const DotPlace& p, int token) {
   const std::int32_t column = p.first + (token < p.count ? token : p.count - 1);
@@ -160,8 +159,8 @@ struct DotKernel {
       Lane& l = lane[thread];
       l.weights = Format::unpack(words[thread].block[i], thread % 32 / 4, thread % 4);
       weights[thread] = l.weights.codes;
-      const std::int64_t at = block_at(segment[thread], base + i) *
-                              static_cast<std::int64_t>(kPanelBlockBytes);
+      const std::int64_t at =
+          block_at(segment[thread], base + i) * static_cast<std::int64_t>(kPanelBlockBytes);
       tokens[thread] = {
           {load<std::uint32_t>(l.codes + at), load<std::uint32_t>(l.codes + at + 16)}};
       STRATA_UNROLL(2)
@@ -309,8 +308,7 @@ struct FloatDotKernel {
       fetch(p, segment_of(a.cols, thread / 32), 0, thread % 32, loaded[thread]);
     });
     for (int base = 0; base < longest; base += kBatch) {
-      block.warps(
-          [&](int thread) { put(loaded[thread], thread % 32, shared.stage[thread / 32]); });
+      block.warps([&](int thread) { put(loaded[thread], thread % 32, shared.stage[thread / 32]); });
       block.warps([&](int thread) {
         const int lane = thread % 32;
         const Segment s = segment_of(a.cols, thread / 32);

@@ -186,8 +186,7 @@ struct DotTileKernel {
         if (token >= p.count) continue;
         const std::int32_t column = p.first + token;
         const std::int32_t at = a.out_rows == nullptr ? column : a.out_rows[column];
-        float* out =
-            p.target->out + at * p.target->out_width + p.row + thread % 32 / 4 * 2 + i / 2;
+        float* out = p.target->out + at * p.target->out_width + p.row + thread % 32 / 4 * 2 + i / 2;
         const float y = state.acc[j][i];
         *out = p.target->accumulate ? add_rn(*out, y) : y;
       }

@@ -154,7 +154,7 @@ struct KFormat {  // Q4_K, Q5_K
       const int high = byte_of(w.rest, r) >> (4 * (g / 4)) & 15;
       const int scale = (low & 15) | (high & 3) << 4;
       const int min = low >> 4 | (high >> 2) << 4;
-      b.scales[r] = {{mul_rn(half_of(w.d, r), static_cast<float>(scale)), 0.0f},            // exact
+      b.scales[r] = {{mul_rn(half_of(w.d, r), static_cast<float>(scale)), 0.0f},       // exact
                      mul_rn(sub_rn(0.0f, half_of(w.m, r)), static_cast<float>(min))};  // exact
     }
     return b;

@@ -118,6 +118,9 @@ STRATA_DEVICE To bytes_as(const From& from) {
 struct alignas(16) Int4 {
   std::int32_t v[4];
 };
+struct alignas(16) Float4 {
+  float v[4];
+};
 struct alignas(8) Int2 {
   std::int32_t v[2];
 };
@@ -157,12 +160,12 @@ STRATA_DEVICE T load_once(const void* p) {
     asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(value) : "l"(p));
   } else if constexpr (sizeof(T) == 8) {
     asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
-                 : "=r"(value.v[0]), "=r"(value.v[1])
-                 : "l"(p));
+        : "=r"(value.v[0]), "=r"(value.v[1])
+        : "l"(p));
   } else {
     asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(value.v[0]), "=r"(value.v[1]), "=r"(value.v[2]), "=r"(value.v[3])
-                 : "l"(p));
+        : "=r"(value.v[0]), "=r"(value.v[1]), "=r"(value.v[2]), "=r"(value.v[3])
+        : "l"(p));
   }
   return value;
 #else
@@ -177,6 +180,41 @@ STRATA_DEVICE void store(void* p, const T& value) {
   *static_cast<T*>(p) = value;
 #else
   std::memcpy(p, &value, sizeof value);
+#endif
+}
+
+// Has a line brought to the GPU's cache for later.
+STRATA_DEVICE void prefetch(const void* p) {
+#ifdef __CUDACC__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+  static_cast<void>(p);
+#endif
+}
+
+// Between blocks of one launch: what a thread wrote before fence(), all threads of the block being
+// past it, the last block to arrive may read with load_fresh().
+STRATA_DEVICE void fence() {
+#ifdef STRATA_GPU
+  __threadfence();
+#endif
+}
+// Whether this is the last of `count` arrivals; the counter is 0 again then.
+STRATA_DEVICE bool arrive(std::int32_t* counter, std::int32_t count) {
+#ifdef STRATA_GPU
+  const bool last = atomicAdd(counter, 1) == count - 1;
+  __threadfence();
+#else
+  const bool last = (*counter)++ == count - 1;
+#endif
+  if (last) *counter = 0;
+  return last;
+}
+STRATA_DEVICE float load_fresh(const float* p) {
+#ifdef STRATA_GPU
+  return *static_cast<const volatile float*>(p);
+#else
+  return *p;
 #endif
 }
 

@@ -6,10 +6,6 @@
 
 namespace strata::cuda {
 
-struct alignas(16) Float4 {
-  float v[4];
-};
-
 // Values 4i..4i+3 of what is to be quantised.
 struct PlainSource {
   const float* x;

@@ -13,8 +13,7 @@ template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
                                     float* out) {
   for (int t = 0; t < 4; ++t) {
-    const LaneBlock d =
-        Format::unpack(Format::fetch(group, block, row / 2, t), row / 2, t);
+    const LaneBlock d = Format::unpack(Format::fetch(group, block, row / 2, t), row / 2, t);
     const Scales& scales = d.scales[row % 2];
     STRATA_UNROLL(8)
     for (int i = 0; i < 8; ++i) {  // elements 4t..4t+3 and 16 later

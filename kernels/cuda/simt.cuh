@@ -116,7 +116,8 @@ template <class Kernel>
 }
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads, resident<Kernel>()) run_kernel(const Kernel kernel) {
+__global__ void __launch_bounds__(Kernel::kThreads, resident<Kernel>())
+    run_kernel(const Kernel kernel) {
   __shared__ typename Kernel::Shared shared;
   kernel(Block<Kernel::kThreads>{static_cast<std::int64_t>(blockIdx.x)}, shared);
 }

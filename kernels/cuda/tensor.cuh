@@ -6,8 +6,8 @@
 
 namespace strata::cuda {
 
-// A lane's share, with g = lane / 4 and t = lane % 4. The rows of the product are numbered so that a
-// lane's two are neighbours: the instruction's g and g + 8 are our 2g and 2g + 1.
+// A lane's share, with g = lane / 4 and t = lane % 4. The rows of the product are numbered so that
+// a lane's two are neighbours: the instruction's g and g + 8 are our 2g and 2g + 1.
 struct WeightFragment {
   std::uint32_t a[4];  // codes 4t..4t+3 of rows 2g, 2g + 1; the same of elements 16 later
 };
