@@ -8,12 +8,16 @@
 // have 32 dimensions or positions under way as they add the ones before.
 #pragma once
 
-#include "kernels/cuda/formats.cuh"
 #include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/math.cuh"
 
 namespace strata::cuda {
 
 inline constexpr int kAttentionHeadDim = 512;  // device::kMaxHeadDim
+
+STRATA_DEVICE float half_of(std::uint32_t halves, int i) {
+  return half_value(static_cast<std::uint16_t>(halves >> (16 * i)));
+}
 
 struct Q8 {};  // codes and scales: device::KvType::kQ8_0
 

@@ -4,33 +4,54 @@ namespace strata::cuda {
 namespace {
 
 template <class Kernel>
-void launch_groups(Stream stream, const DotArgs& args) {
+void launch_groups(Stream stream, const DotArgs& args, int groups_a_block) {
   std::int64_t groups = 0;
   for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
-  launch(stream, args.jobs * groups, Kernel{args});
+  launch(stream, args.jobs * ceil_div(groups, groups_a_block), Kernel{args});
 }
 
-// One: the kernel of one token; Many: of up to kMaxDotTokens.
-template <class One, class Many>
-void launch_dot(Stream stream, DotArgs args) {
-  if (args.job == nullptr) {
-    args.tile = args.columns == 1 ? 1 : kMaxDotTokens;
-    args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, args.tile));
-  }
-  if (args.tile == 1) {
-    launch_groups<One>(stream, args);
+void set_jobs(DotArgs& args) {
+  if (args.job != nullptr) return;
+  args.tile = args.columns < kMaxDotTokens ? args.columns : kMaxDotTokens;
+  args.tile = args.tile > 4 ? 8 : args.tile > 2 ? 4 : args.tile;
+  args.jobs = args.tile == 0 ? 0 : static_cast<std::int32_t>(ceil_div(args.columns, args.tile));
+}
+
+template <class Format, int kTokens>
+void launch_rows(Stream stream, const DotArgs& args) {
+  std::int64_t groups = 0;
+  for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
+  if (args.jobs * groups < 1024) {
+    launch_groups<DotKernel<Format, kTokens, 1, 4, 4>>(stream, args, 1);
   } else {
-    launch_groups<Many>(stream, args);
+    launch_groups<DotKernel<Format, kTokens, 4, 2, 4>>(stream, args, 4);
   }
 }
 
 template <class Format>
-void launch_quantized(Stream stream, const DotArgs& args) {
-  launch_dot<DotKernel<Format, 1, 8, 8, 2>, DotKernel<Format, 8, 4, 8, 2>>(stream, args);
+void launch_quantized(Stream stream, DotArgs args) {
+  set_jobs(args);
+  if (args.tile > 4) {
+    launch_groups<DotEightKernel<Format, 2, 2, 2>>(stream, args, 2);
+  } else if (args.tile > 2) {
+    launch_rows<Format, 4>(stream, args);
+  } else if (args.tile == 2) {
+    launch_rows<Format, 2>(stream, args);
+  } else {
+    launch_rows<Format, 1>(stream, args);
+  }
 }
 template <class Format>
-void launch_float(Stream stream, const DotArgs& args) {
-  launch_dot<FloatDotKernel<Format, 1, 64>, FloatDotKernel<Format, 8, 32>>(stream, args);
+void launch_float(Stream stream, DotArgs args) {
+  set_jobs(args);
+  if (args.tile > 1) {
+    args.tile = kMaxDotTokens;
+    if (args.job == nullptr)
+      args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, kMaxDotTokens));
+    launch_groups<FloatDotKernel<Format, 8, 32>>(stream, args, 1);
+  } else {
+    launch_groups<FloatDotKernel<Format, 1, 64>>(stream, args, 1);
+  }
 }
 
 }  // namespace

@@ -53,6 +53,22 @@ STRATA_DEVICE bool has_job(const DotArgs& a, std::int64_t index) {
                                    static_cast<std::uint32_t>(a.jobs)) < *a.job_count;
 }
 
+// The k-th of a block's groups; a group past the end is the last one again.
+struct GroupPlace {
+  DotPlace place;
+  bool exists;
+};
+STRATA_DEVICE GroupPlace group_of(const DotArgs& a, int tile_width, std::int64_t index, int groups,
+                                  int k) {
+  const auto i = static_cast<std::uint32_t>(index);
+  const auto jobs = static_cast<std::uint32_t>(a.jobs);
+  std::int64_t count = 0;
+  for (int t = 0; t < a.target_count; ++t) count += a.targets[t].groups;
+  const std::int64_t g = static_cast<std::int64_t>(i / jobs) * groups + k;
+  const bool exists = g < count;
+  return {place_of(a, tile_width, (exists ? g : count - 1) * jobs + i % jobs), exists};
+}
+
 // The activations of a column of a tile; columns past the end repeat the last.
 STRATA_DEVICE const std::byte* find_row(const DotArgs& a, const DotPlace& p, int token) {
   const std::int32_t column = p.first + (token < p.count ? token : p.count - 1);
@@ -75,158 +91,333 @@ struct SegmentSums {
   float of[8][kTokens][16];  // [segment][token][row]
 };
 
-// Adds the segments and writes the outputs, a thread each.
-template <int kThreads, int kTokens>
-STRATA_DEVICE void write_sums(const Block<kThreads>& block, const DotArgs& a, const DotPlace& p,
-                              const SegmentSums<kTokens>& sums) {
-  block.lanes([&](int thread) {
-    const int token = thread / 16;
-    const int row = thread % 16;
-    if (token >= p.count) return;
-    float y = sum_segments(&sums.of[0][token][row], kTokens * 16);
-    const std::int32_t column = p.first + token;
-    const std::int32_t at = a.out_rows == nullptr ? column : a.out_rows[column];
-    float* out = p.target->out + at * p.target->out_width + p.row + row;
-    if (p.target->accumulate) y = add_rn(*out, y);
-    *out = y;
-  });
+// Output `i` of a group: adds the segments.
+template <int kTokens>
+STRATA_DEVICE void write_sum(const DotArgs& a, const DotPlace& p, const SegmentSums<kTokens>& sums,
+                             int i) {
+  const int token = i / 16;
+  const int row = i % 16;
+  if (token >= p.count) return;
+  float y = sum_segments(&sums.of[0][token][row], kTokens * 16);
+  const std::int32_t column = p.first + token;
+  const std::int32_t at = a.out_rows == nullptr ? column : a.out_rows[column];
+  float* out = p.target->out + at * p.target->out_width + p.row + row;
+  if (p.target->accumulate) y = add_rn(*out, y);
+  *out = y;
 }
 
-// Quantised weights, activations as panels of one token (kernels/cpu/panel.hpp). The int32 products
-// of 16 rows, up to 8 tokens and a block are one instruction's (tensor.cuh); the lane that has a
-// product adds it to its sum.
-template <class Format, int kTokens, int kBatch, int kWarps, int kResidentBlocks>
+// What the offset of a format's codes takes from a dot product.
+template <class Format>
+STRATA_DEVICE std::int32_t offset_of(const BlockMeta& m, int part) {
+  if constexpr (Format::kOffset == 0) return 0;
+  return -Format::kOffset * (Format::kPartElems == 32 ? m.sum
+                             : part == 0              ? m.sum_low
+                                                      : m.sum - m.sum_low);
+}
+
+// The i-th block of a segment; past its end, where that can be, the last.
+template <bool kFull>
+STRATA_DEVICE std::int64_t block_at(const Segment& s, int i) {
+  if constexpr (kFull) return s.first + i;
+  return s.first + (i < s.count ? i : s.count > 0 ? s.count - 1 : 0);
+}
+
+// Quantised weights with up to 4 tokens, whose activations are panels of one token
+// (kernels/cpu/panel.hpp). A thread takes kRows neighbouring rows of a segment, so that 128 threads
+// take kRows groups: with more rows it reads wider and uses the activations more often, with fewer
+// there are more threads to read at a time.
+template <class Format, int kTokens, int kRows, int kBatch, int kResidentBlocks>
 struct DotKernel {
-  static constexpr int kResident = kResidentBlocks;
-  static_assert(kTokens == 1 || kTokens == 8);
   static constexpr const char* kName = "dot";
-  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kThreads = 128;
+  static constexpr int kResident = kResidentBlocks;
+  static constexpr int kGroups = kRows;                     // of a block
+  static constexpr int kGroupThreads = kThreads / kGroups;  // of a group
+  static constexpr int kSegmentThreads = 16 / kRows;
   static constexpr int kParts = 32 / Format::kPartElems;
-  static constexpr int kPair = kTokens == 1 ? 1 : 2;  // tokens of a lane: 2t and 2t + 1
-  using Shared = SegmentSums<kTokens>;
+  using Words = typename Format::template Words<kRows, 4>;
+  struct Shared {
+    SegmentSums<kTokens> sums[kGroups];
+  };
   DotArgs a;
 
-  struct Weights {  // loaded together
-    typename Format::Words block[kBatch];
-  };
   struct Lane {
-    const std::byte* codes;        // of token g: chunk t of block 0
-    const std::byte* meta[kPair];  // of the lane's tokens and block 0
-    float acc[2][kPair];           // of rows 2g and 2g + 1
-    LaneBlock weights;
-    BlockMeta of_block[kPair];
+    const std::byte* group;
+    const std::byte* x[kTokens];
+    Segment segment;
+    int row;  // first of the thread's
+    float acc[kRows][kTokens];
   };
 
-  STRATA_DEVICE void start(const DotPlace& p, int lane, Lane& l) const {
-    const int t = lane % 4;
-    l.codes = find_row(a, p, kTokens == 1 ? 0 : lane / 4) + 4 * t;
-    STRATA_UNROLL(2)
-    for (int j = 0; j < kPair; ++j) {
-      l.meta[j] = find_row(a, p, kTokens == 1 ? 0 : 2 * t + j) + 32;
-      l.acc[0][j] = l.acc[1][j] = 0.0f;
+  STRATA_DEVICE static void add_block(const Words& w, std::int64_t block, bool counts, Lane& l) {
+    Int4 x[kTokens][2];
+    BlockMeta meta[kTokens];
+    STRATA_UNROLL(4)
+    for (int t = 0; t < kTokens; ++t) {
+      const std::byte* p = l.x[t] + block * static_cast<std::int64_t>(kPanelBlockBytes);
+      x[t][0] = load<Int4>(p);
+      x[t][1] = load<Int4>(p + 16);
+      meta[t] = bytes_as<BlockMeta>(load<Int4>(p + 32));
     }
-  }
-
-  // What the codes' offset takes away.
-  STRATA_DEVICE static std::int32_t offset(const BlockMeta& m, int part) {
-    if constexpr (Format::kOffset == 0) return 0;
-    return -Format::kOffset * (kParts == 1 ? m.sum : part == 0 ? m.sum_low : m.sum - m.sum_low);
-  }
-
-  STRATA_DEVICE static void accumulate(const DotFragment& dot, int part, Lane& l) {
-    STRATA_UNROLL(2)
-    for (int r = 0; r < 2; ++r) {
-      const Scales& s = l.weights.scales[r];
-      STRATA_UNROLL(2)
-      for (int j = 0; j < kPair; ++j) {
-        const BlockMeta& m = l.of_block[j];
-        float& acc = l.acc[r][j];
-        acc = fma_rn(static_cast<float>(dot.c[2 * r + j]), mul_rn(s.part[part], m.scale), acc);
-        if (Format::kHasMin && part == kParts - 1) acc = fma_rn(s.min, m.scaled_sum, acc);
+    STRATA_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+      CodePair codes[4];
+      STRATA_UNROLL(4)
+      for (int c = 0; c < 4; ++c) codes[c] = Format::codes(w, r, c, 0);
+      const Scales scales = Format::scales(w, r, l.row);
+      STRATA_UNROLL(4)
+      for (int t = 0; t < kTokens; ++t) {
+        std::int32_t low = offset_of<Format>(meta[t], 0);
+        std::int32_t high = kParts == 1 ? 0 : offset_of<Format>(meta[t], 1);
+        STRATA_UNROLL(4)
+        for (int c = 0; c < 4; ++c) {
+          low = dot4(low, codes[c].low, x[t][0].v[c]);
+          std::int32_t& sum = kParts == 1 ? low : high;
+          sum = dot4(sum, codes[c].high, x[t][1].v[c]);
+        }
+        float acc = l.acc[r][t];
+        acc = fma_rn(static_cast<float>(low), mul_rn(scales.part[0], meta[t].scale), acc);
+        if constexpr (kParts == 2) {
+          acc = fma_rn(static_cast<float>(high), mul_rn(scales.part[1], meta[t].scale), acc);
+        }
+        if constexpr (Format::kHasMin) acc = fma_rn(scales.min, meta[t].scaled_sum, acc);
+        if (counts) l.acc[r][t] = acc;
       }
     }
   }
 
-  // Block b of K. Past a segment's end it is computed, and not added.
-  STRATA_DEVICE void add_block(const Block<kThreads>& block, int i, int base,
-                               PerThread<Segment, kThreads>& segment,
-                               PerThread<Weights, kThreads>& words,
-                               PerThread<Lane, kThreads>& lane) const {
+  // Blocks `base` to base + kBatch - 1 of the segments, of which the longest has `longest`.
+  template <bool kFull>
+  STRATA_DEVICE static void add_batch(int base, int longest, Lane& l) {
+    Words words[kBatch];
+    STRATA_UNROLL(8)
+    for (int i = 0; i < kBatch; ++i) {
+      if (!kFull && base + i >= longest) break;
+      words[i] =
+          Format::template fetch<kRows, 4>(l.group, block_at<kFull>(l.segment, base + i), l.row, 0);
+    }
+    STRATA_UNROLL(8)
+    for (int i = 0; i < kBatch; ++i) {
+      if (!kFull && base + i >= longest) break;
+      add_block(words[i], block_at<kFull>(l.segment, base + i), kFull || base + i < l.segment.count,
+                l);
+    }
+  }
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    if (!has_job(a, block.index)) return;
+    struct Own {
+      DotPlace place;
+      bool exists;  // the group
+    };
+    PerThread<Own, kThreads> own;
+    block.each([&](int thread) {
+      const GroupPlace at = group_of(a, kTokens, block.index, kGroups, thread / kGroupThreads);
+      own[thread] = {at.place, at.exists};
+      const DotPlace& p = at.place;
+      const int i = thread % kGroupThreads;
+      const int segment = i / kSegmentThreads;
+      const auto blocks = static_cast<int>(a.cols / 32);
+      Lane l;
+      l.group = p.group;
+      l.row = i % kSegmentThreads * kRows;
+      l.segment = segment_of(blocks, segment);
+      STRATA_UNROLL(4)
+      for (int t = 0; t < kTokens; ++t) {
+        l.x[t] = find_row(a, p, t);
+        STRATA_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) l.acc[r][t] = 0.0f;
+      }
+      const int shortest = blocks / 8;
+      const int longest = (blocks + 7) / 8;
+      int base = 0;
+      STRATA_UNROLL(1)
+      for (; base + kBatch <= shortest; base += kBatch) add_batch<true>(base, longest, l);
+      STRATA_UNROLL(1)
+      for (; base < longest; base += kBatch) add_batch<false>(base, longest, l);
+      SegmentSums<kTokens>& sums = shared.sums[thread / kGroupThreads];
+      STRATA_UNROLL(4)
+      for (int t = 0; t < kTokens; ++t) {
+        STRATA_UNROLL(4)
+        for (int r = 0; r < kRows; ++r) sums.of[segment][t][l.row + r] = l.acc[r][t];
+      }
+    });
+    block.lanes([&](int thread) {
+      if (!own[thread].exists) return;
+      for (int i = thread % kGroupThreads; i < 16 * kTokens; i += kGroupThreads) {
+        write_sum(a, own[thread].place, shared.sums[thread / kGroupThreads], i);
+      }
+    });
+  }
+};
+
+// The same with up to 8 tokens. The int32 products of 16 rows, 8 tokens and a block are one
+// instruction's (tensor.cuh); a warp takes a segment of kGroups groups.
+template <class Format, int kGroups, int kBatch, int kResidentBlocks>
+struct DotEightKernel {
+  static constexpr const char* kName = "dot_eight";
+  static constexpr int kTokens = 8;
+  static constexpr int kThreads = 256;
+  static constexpr int kResident = kResidentBlocks;
+  static constexpr int kParts = 32 / Format::kPartElems;
+  struct Shared {
+    SegmentSums<kTokens> sums[kGroups];
+  };
+  DotArgs a;
+
+  struct Weights {  // loaded together
+    typename Format::template Words<2, 1> block[kBatch][kGroups];
+  };
+  struct Lane {
+    const std::byte* group[kGroups];
+    const std::byte* codes;    // of token g: chunk t of block 0
+    const std::byte* meta[2];  // of tokens 2t and 2t + 1, of block 0
+    float acc[kGroups][2][2];  // of rows 2g and 2g + 1
+    BlockMeta of_block[2];
+    Scales scales[2];
+  };
+  using Segments = PerThread<Segment, kThreads>;
+  using Lanes = PerThread<Lane, kThreads>;
+
+  STRATA_DEVICE void start(const DotPlace& p, int lane, Lane& l) const {
+    const int t = lane % 4;
+    l.codes = find_row(a, p, lane / 4) + 4 * t;
+    STRATA_UNROLL(2)
+    for (int j = 0; j < 2; ++j) l.meta[j] = find_row(a, p, 2 * t + j) + 32;
+    STRATA_UNROLL(4)
+    for (int k = 0; k < kGroups; ++k) {
+      l.acc[k][0][0] = l.acc[k][0][1] = l.acc[k][1][0] = l.acc[k][1][1] = 0.0f;
+    }
+  }
+
+  STRATA_DEVICE static void accumulate(const DotFragment& dot, int part, int k, Lane& l) {
+    STRATA_UNROLL(2)
+    for (int r = 0; r < 2; ++r) {
+      STRATA_UNROLL(2)
+      for (int j = 0; j < 2; ++j) {
+        const BlockMeta& m = l.of_block[j];
+        float& acc = l.acc[k][r][j];
+        acc = fma_rn(static_cast<float>(dot.c[2 * r + j]), mul_rn(l.scales[r].part[part], m.scale),
+                     acc);
+        if (Format::kHasMin && part == kParts - 1) {
+          acc = fma_rn(l.scales[r].min, m.scaled_sum, acc);
+        }
+      }
+    }
+  }
+
+  template <bool kFull>
+  STRATA_DEVICE static void add_block(const Block<kThreads>& block, int i, int base,
+                                      Segments& segment, PerThread<Weights, kThreads>& words,
+                                      Lanes& lane) {
     PerThread<WeightFragment, kThreads> weights;
     PerThread<TokenFragment, kThreads> tokens;
     PerThread<DotFragment, kThreads> dots;
     block.lanes([&](int thread) {
       Lane& l = lane[thread];
-      l.weights = Format::unpack(words[thread].block[i], thread % 32 / 4, thread % 4);
-      weights[thread] = l.weights.codes;
       const std::int64_t at =
-          block_at(segment[thread], base + i) * static_cast<std::int64_t>(kPanelBlockBytes);
+          block_at<kFull>(segment[thread], base + i) * static_cast<std::int64_t>(kPanelBlockBytes);
       tokens[thread] = {
           {load<std::uint32_t>(l.codes + at), load<std::uint32_t>(l.codes + at + 16)}};
       STRATA_UNROLL(2)
-      for (int j = 0; j < kPair; ++j) {
-        l.of_block[j] = bytes_as<BlockMeta>(load<Int4>(l.meta[j] + at));
-      }
+      for (int j = 0; j < 2; ++j) l.of_block[j] = bytes_as<BlockMeta>(load<Int4>(l.meta[j] + at));
     });
-    STRATA_UNROLL(2)
-    for (int part = 0; part < kParts; ++part) {
+    STRATA_UNROLL(4)
+    for (int k = 0; k < kGroups; ++k) {
       block.lanes([&](int thread) {
-        const Lane& l = lane[thread];
-        const std::int32_t c0 = offset(l.of_block[0], part);
-        const std::int32_t c1 = offset(l.of_block[kPair - 1], part);
-        dots[thread] = {{c0, c1, c0, c1}};
+        const WeightBlock b =
+            unpack<Format>(words[thread].block[i][k], thread % 32 / 4, thread % 4);
+        weights[thread] = b.codes;
+        lane[thread].scales[0] = b.scales[0];
+        lane[thread].scales[1] = b.scales[1];
       });
-      multiply(block, dots, weights, tokens, kParts == 1 ? -1 : part);
-      block.lanes([&](int thread) {
-        if (base + i < segment[thread].count) accumulate(dots[thread], part, lane[thread]);
-      });
+      STRATA_UNROLL(2)
+      for (int part = 0; part < kParts; ++part) {
+        block.lanes([&](int thread) {
+          const Lane& l = lane[thread];
+          const std::int32_t c0 = offset_of<Format>(l.of_block[0], part);
+          const std::int32_t c1 = offset_of<Format>(l.of_block[1], part);
+          dots[thread] = {{c0, c1, c0, c1}};
+        });
+        multiply(block, dots, weights, tokens, kParts == 1 ? -1 : part);
+        block.lanes([&](int thread) {
+          if (kFull || base + i < segment[thread].count) {
+            accumulate(dots[thread], part, k, lane[thread]);
+          }
+        });
+      }
     }
   }
 
-  // The i-th block of a segment, or its last.
-  STRATA_DEVICE static std::int64_t block_at(const Segment& s, int i) {
-    return s.first + (i < s.count ? i : s.count > 0 ? s.count - 1 : 0);
+  template <bool kFull>
+  STRATA_DEVICE static void add_batch(const Block<kThreads>& block, int base, int longest,
+                                      Segments& segment, Lanes& lane) {
+    PerThread<Weights, kThreads> words;
+    block.lanes([&](int thread) {
+      STRATA_UNROLL(8)
+      for (int i = 0; i < kBatch; ++i) {
+        if (!kFull && base + i >= longest) break;
+        STRATA_UNROLL(4)
+        for (int k = 0; k < kGroups; ++k) {
+          words[thread].block[i][k] = Format::template fetch<2, 1>(
+              lane[thread].group[k], block_at<kFull>(segment[thread], base + i),
+              2 * (thread % 32 / 4), thread % 4);
+        }
+      }
+    });
+    STRATA_UNROLL(8)
+    for (int i = 0; i < kBatch; ++i) {
+      if (!kFull && base + i >= longest) break;
+      add_block<kFull>(block, i, base, segment, words, lane);
+    }
   }
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
     if (!has_job(a, block.index)) return;
-    const DotPlace p = place_of(a, kTokens, block.index);
-    const std::int64_t blocks = a.cols / 32;
-    const auto longest = static_cast<int>((blocks + 7) / 8);
-    for (int s = 0; s < 8; s += kWarps) {
-      PerThread<Segment, kThreads> segment;
-      PerThread<Weights, kThreads> words;
-      PerThread<Lane, kThreads> lane;
-      block.lanes([&](int thread) {
-        segment[thread] = segment_of(blocks, s + thread / 32);
-        start(p, thread % 32, lane[thread]);
-      });
-      for (int base = 0; base < longest; base += kBatch) {
-        block.lanes([&](int thread) {
-          STRATA_UNROLL(16)
-          for (int i = 0; i < kBatch; ++i) {
-            words[thread].block[i] = Format::fetch(p.group, block_at(segment[thread], base + i),
-                                                   thread % 32 / 4, thread % 4);
-          }
-        });
-        STRATA_UNROLL(16)
-        for (int i = 0; i < kBatch; ++i) add_block(block, i, base, segment, words, lane);
+    const auto blocks = static_cast<int>(a.cols / 32);
+    const int shortest = blocks / 8;
+    const int longest = (blocks + 7) / 8;
+    Segments segment;
+    Lanes lane;
+    block.lanes([&](int thread) {
+      segment[thread] = segment_of(blocks, thread / 32);
+      STRATA_UNROLL(4)
+      for (int k = 0; k < kGroups; ++k) {
+        const DotPlace p = group_of(a, kTokens, block.index, kGroups, k).place;
+        lane[thread].group[k] = p.group;
+        if (k == 0) start(p, thread % 32, lane[thread]);
       }
-      block.lanes([&](int thread) {
-        const int g = thread % 32 / 4;
-        const int t = thread % 4;
-        if (kTokens == 1 && t != 0) return;
+    });
+    int base = 0;
+    STRATA_UNROLL(1)
+    for (; base + kBatch <= shortest; base += kBatch) {
+      add_batch<true>(block, base, longest, segment, lane);
+    }
+    STRATA_UNROLL(1)
+    for (; base < longest; base += kBatch) {
+      add_batch<false>(block, base, longest, segment, lane);
+    }
+    block.each([&](int thread) {
+      const int g = thread % 32 / 4;
+      const int t = thread % 4;
+      STRATA_UNROLL(4)
+      for (int k = 0; k < kGroups; ++k) {
         STRATA_UNROLL(2)
         for (int r = 0; r < 2; ++r) {
           STRATA_UNROLL(2)
-          for (int j = 0; j < kPair; ++j) {
-            shared.of[s + thread / 32][2 * t + j][2 * g + r] = lane[thread].acc[r][j];
+          for (int j = 0; j < 2; ++j) {
+            shared.sums[k].of[thread / 32][2 * t + j][2 * g + r] = lane[thread].acc[k][r][j];
           }
         }
-      });
-    }
-    block.each([](int) {});
-    write_sums(block, a, p, shared);
+      }
+    });
+    block.lanes([&](int thread) {
+      for (int i = thread; i < kGroups * 16 * kTokens; i += kThreads) {
+        const int k = i / (16 * kTokens);
+        const GroupPlace at = group_of(a, kTokens, block.index, kGroups, k);
+        if (at.exists) write_sum(a, at.place, shared.sums[k], i % (16 * kTokens));
+      }
+    });
   }
 };
 
@@ -331,7 +522,9 @@ struct FloatDotKernel {
         shared.sums.of[thread / 32][token][thread % 16] = sums[thread].of[j];
       }
     });
-    write_sums(block, a, p, shared.sums);
+    block.lanes([&](int thread) {
+      if (thread < 16 * kTokens) write_sum(a, p, shared.sums, thread);
+    });
   }
 };
 

@@ -145,11 +145,12 @@ struct DotTileKernel {
                                PerThread<WeightFragment, kThreads>& weights,
                                PerThread<TokenFragment, kThreads>& tokens,
                                PerThread<DotFragment, kThreads>& dots) const {
-    PerThread<LaneBlock, kThreads> w;
+    PerThread<WeightBlock, kThreads> w;
     block.lanes([&](int thread) {
       const int g = thread % 32 / 4;
       const int t = thread % 4;
-      w[thread] = Format::unpack(Format::fetch(place[thread].group, b, g, t), g, t);
+      w[thread] =
+          unpack<Format>(Format::template fetch<2, 1>(place[thread].group, b, 2 * g, t), g, t);
       weights[thread] = w[thread].codes;
     });
     STRATA_UNROLL(4)

@@ -1,10 +1,9 @@
-// Block formats as a lane of a warp's product sees them (tensor.cuh). Lane (g, t), g = lane / 4 and
-// t = lane % 4, has rows 2g and 2g + 1 of a packed group (strata/quant/packed_matrix.hpp draws the
-// layout) and of a block's 32 elements chunks t and t + 4, of 4 each: a warp loads its codes in
-// whole lines, and two rows' scales in one word.
+// Block formats as a thread reads them: of a packed group (strata/quant/packed_matrix.hpp draws the
+// layout) kRows neighbouring rows, 1, 2 or 4, and of a block's 32 elements kChunks neighbouring
+// chunks c, of 4 elements each, together with chunks c + 4. A chunk of the rows is one load.
 #pragma once
 
-#include "kernels/cuda/tensor.cuh"
+#include "kernels/cuda/math.cuh"
 
 namespace strata::cuda {
 
@@ -15,40 +14,63 @@ struct Scales {
   float part[2];  // the second only where kPartElems is 16
   float min;      // 0 where not kHasMin
 };
-// Of a lane's two rows.
-struct LaneBlock {
-  WeightFragment codes;
-  Scales scales[2];
+
+// Chunks c and c + 4 of a row.
+struct CodePair {
+  std::uint32_t low;
+  std::uint32_t high;
 };
 
-// A format has Words, what a lane loads of a block; fetch(), which loads them; and unpack().
-// Loading stands apart so that many blocks can be under way.
-struct RowPair {
-  std::uint32_t row[2];
+// A word, or half a word, of each row.
+template <int kRows>
+struct RowWords {
+  std::uint32_t v[kRows];
 };
-
-STRATA_DEVICE RowPair load_pair(const std::byte* vector, int g) {
-  return bytes_as<RowPair>(load_once<Int2>(vector + 8 * g));
-}
-STRATA_DEVICE float half_of(std::uint32_t halves, int row) {
-  return half_value(static_cast<std::uint16_t>(halves >> (16 * row)));
-}
-STRATA_DEVICE int byte_of(std::uint32_t bytes, int row) { return bytes >> (8 * row) & 255U; }
-
-// Chunks t and t + 4 of nibbles.
-STRATA_DEVICE WeightFragment unpack_nibbles(const RowPair& v) {
-  constexpr std::uint32_t kLow = 0x0f0f0f0fU;
-  return {{v.row[0] & kLow, v.row[1] & kLow, v.row[0] >> 4 & kLow, v.row[1] >> 4 & kLow}};
-}
-// Adds 16 to the codes whose bit, t or t + 4, is set in the vector of high bits.
-STRATA_DEVICE void add_high_bits(WeightFragment& codes, const RowPair& v, int t) {
-  STRATA_UNROLL(2)
-  for (int r = 0; r < 2; ++r) {
-    codes.a[r] |= v.row[r] << (4 - t) & 0x10101010U;
-    codes.a[r + 2] |= v.row[r] >> t & 0x10101010U;
+template <int kRows>
+struct RowHalves {
+  std::uint32_t v[(kRows + 1) / 2];
+  STRATA_DEVICE float value(int r) const {
+    return half_value(static_cast<std::uint16_t>(v[r / 2] >> (16 * (r % 2))));
   }
+};
+
+// What rows from `row` on have in a vector of words, halves or bytes of all 16.
+template <int kRows>
+STRATA_DEVICE RowWords<kRows> load_words(const std::byte* vector, int row) {
+  const std::byte* p = vector + 4 * row;
+  if constexpr (kRows == 4) return bytes_as<RowWords<4>>(load_once<Int4>(p));
+  if constexpr (kRows == 2) return bytes_as<RowWords<2>>(load_once<Int2>(p));
+  if constexpr (kRows == 1) return {{load_once<std::uint32_t>(p)}};
+}
+template <int kRows>
+STRATA_DEVICE RowHalves<kRows> load_halves(const std::byte* vector, int row) {
+  const std::byte* p = vector + 2 * row;
+  if constexpr (kRows == 4) return bytes_as<RowHalves<4>>(load_once<Int2>(p));
+  if constexpr (kRows == 2) return {{load_once<std::uint32_t>(p)}};
+  if constexpr (kRows == 1) return {{load_once<std::uint16_t>(p)}};
+}
+template <int kRows>
+STRATA_DEVICE std::uint32_t load_bytes(const std::byte* vector, int row) {
+  const std::byte* p = vector + row;
+  if constexpr (kRows == 4) return load_once<std::uint32_t>(p);
+  if constexpr (kRows == 2) return load_once<std::uint16_t>(p);
+  if constexpr (kRows == 1) return load<std::uint8_t>(p);
 }
 
+STRATA_DEVICE CodePair unpack_nibbles(std::uint32_t v) {
+  return {v & 0x0f0f0f0fU, v >> 4 & 0x0f0f0f0fU};
+}
+// Adds 16 to the codes whose bit, c or c + 4, is set in the word of high bits.
+STRATA_DEVICE CodePair with_high_bits(CodePair codes, std::uint32_t bits, int c) {
+  return {codes.low | (bits << (4 - c) & 0x10101010U), codes.high | (bits >> c & 0x10101010U)};
+}
+STRATA_DEVICE float unsigned_byte(std::uint32_t bytes, int r) {
+  return static_cast<float>(bytes >> (8 * r) & 255U);
+}
+
+// A format has Words, what a thread loads of a block; fetch(), which loads them, apart from their
+// use so that many can be under way; and then the codes of rows r and chunks `first` + c, and the
+// rows' scales.
 template <bool kMin, bool kHigh, int kCodeOffset>
 struct LegacyFormat {
   static constexpr int kPartElems = 32;
@@ -56,31 +78,40 @@ struct LegacyFormat {
   static constexpr bool kHasMin = kMin;
   static constexpr bool kAddsZero = true;
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
-  static constexpr int kCodes = 32 + (kMin ? 32 : 0);  // where codes begin in a block
+  template <int kRows, int kChunks>
   struct Words {
-    std::uint32_t d;
-    std::uint32_t m;  // where kMin
-    RowPair high;     // where kHigh
-    RowPair nibbles;
+    RowHalves<kRows> d;
+    RowHalves<kRows> m;    // where kMin
+    RowWords<kRows> high;  // where kHigh
+    RowWords<kRows> nibbles[kChunks];
   };
-  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
     const std::byte* p = group + block * kBytes;
-    Words w{};
-    w.d = load_once<std::uint32_t>(p + 4 * g);
-    if constexpr (kMin) w.m = load_once<std::uint32_t>(p + 32 + 4 * g);
-    if constexpr (kHigh) w.high = load_pair(p + kCodes, g);
-    w.nibbles = load_pair(p + kCodes + (kHigh ? 64 : 0) + 64 * t, g);
+    Words<kRows, kChunks> w{};
+    w.d = load_halves<kRows>(p, row);
+    p += 32;
+    if constexpr (kMin) {
+      w.m = load_halves<kRows>(p, row);
+      p += 32;
+    }
+    if constexpr (kHigh) {
+      w.high = load_words<kRows>(p, row);
+      p += 64;
+    }
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) w.nibbles[c] = load_words<kRows>(p + 64 * (first + c), row);
     return w;
   }
-  STRATA_DEVICE static LaneBlock unpack(const Words& w, int /*g*/, int t) {
-    LaneBlock b;
-    b.codes = unpack_nibbles(w.nibbles);
-    if constexpr (kHigh) add_high_bits(b.codes, w.high, t);
-    STRATA_UNROLL(2)
-    for (int r = 0; r < 2; ++r) {
-      b.scales[r] = {{half_of(w.d, r), 0.0f}, kMin ? half_of(w.m, r) : 0.0f};
-    }
-    return b;
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int first) {
+    const CodePair pair = unpack_nibbles(w.nibbles[c].v[r]);
+    return kHigh ? with_high_bits(pair, w.high.v[r], first + c) : pair;
+  }
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
+    return {{w.d.value(r), 0.0f}, kMin ? w.m.value(r) : 0.0f};
   }
 };
 using Q4_0 = LegacyFormat<false, false, 8>;
@@ -94,25 +125,32 @@ struct Q8_0 {
   static constexpr bool kHasMin = false;
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kBytes = 16 * 34;
+  template <int kRows, int kChunks>
   struct Words {
-    std::uint32_t d;
-    RowPair low;
-    RowPair high;
+    RowHalves<kRows> d;
+    RowWords<kRows> low[kChunks];
+    RowWords<kRows> high[kChunks];
   };
-  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
     const std::byte* p = group + block * kBytes;
-    return {load_once<std::uint32_t>(p + 4 * g), load_pair(p + 32 + 64 * t, g),
-            load_pair(p + 32 + 256 + 64 * t, g)};
-  }
-  STRATA_DEVICE static LaneBlock unpack(const Words& w, int /*g*/, int /*t*/) {
-    LaneBlock b;
-    STRATA_UNROLL(2)
-    for (int r = 0; r < 2; ++r) {
-      b.codes.a[r] = w.low.row[r] ^ 0x80808080U;
-      b.codes.a[r + 2] = w.high.row[r] ^ 0x80808080U;
-      b.scales[r] = {{half_of(w.d, r), 0.0f}, 0.0f};
+    Words<kRows, kChunks> w;
+    w.d = load_halves<kRows>(p, row);
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) {
+      w.low[c] = load_words<kRows>(p + 32 + 64 * (first + c), row);
+      w.high[c] = load_words<kRows>(p + 32 + 64 * (first + c + 4), row);
     }
-    return b;
+    return w;
+  }
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int /*first*/) {
+    return {w.low[c].v[r] ^ 0x80808080U, w.high[c].v[r] ^ 0x80808080U};
+  }
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
+    return {{w.d.value(r), 0.0f}, 0.0f};
   }
 };
 
@@ -124,40 +162,46 @@ struct KFormat {  // Q4_K, Q5_K
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 24 + (kHigh ? 64 : 0) + 256;
   static constexpr std::size_t kBytes = 64 + 8 * kSubBytes;  // of a unit of 256 elements
+  template <int kRows, int kChunks>
   struct Words {
-    std::uint32_t d;
-    std::uint32_t m;
-    std::uint16_t low;   // bits of scales and minima: a byte a row
-    std::uint16_t rest;  // and their high ones: a nibble a row
-    RowPair high;        // where kHigh
-    RowPair nibbles;
+    RowHalves<kRows> d;
+    RowHalves<kRows> m;
+    std::uint32_t low;     // bits of scales and minima: a byte a row
+    std::uint32_t rest;    // and their high ones: a nibble a row
+    RowWords<kRows> high;  // where kHigh
+    RowWords<kRows> nibbles[kChunks];
   };
-  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
     const std::byte* unit = group + (block >> 3) * kBytes;
     const std::byte* p = unit + 64 + (block & 7) * kSubBytes;
-    Words w{};
-    w.d = load_once<std::uint32_t>(unit + 4 * g);
-    w.m = load_once<std::uint32_t>(unit + 32 + 4 * g);
-    w.low = load_once<std::uint16_t>(p + 2 * g);
-    w.rest = load_once<std::uint16_t>(p + 16 + 2 * (g % 4));
-    if constexpr (kHigh) w.high = load_pair(p + 24, g);
-    w.nibbles = load_pair(p + 24 + (kHigh ? 64 : 0) + 64 * t, g);
+    Words<kRows, kChunks> w{};
+    w.d = load_halves<kRows>(unit, row);
+    w.m = load_halves<kRows>(unit + 32, row);
+    w.low = load_bytes<kRows>(p, row);
+    w.rest = load_bytes<kRows>(p + 16, row % 8);
+    p += 24;
+    if constexpr (kHigh) {
+      w.high = load_words<kRows>(p, row);
+      p += 64;
+    }
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) w.nibbles[c] = load_words<kRows>(p + 64 * (first + c), row);
     return w;
   }
-  STRATA_DEVICE static LaneBlock unpack(const Words& w, int g, int t) {
-    LaneBlock b;
-    b.codes = unpack_nibbles(w.nibbles);
-    if constexpr (kHigh) add_high_bits(b.codes, w.high, t);
-    STRATA_UNROLL(2)
-    for (int r = 0; r < 2; ++r) {
-      const int low = byte_of(w.low, r);
-      const int high = byte_of(w.rest, r) >> (4 * (g / 4)) & 15;
-      const int scale = (low & 15) | (high & 3) << 4;
-      const int min = low >> 4 | (high >> 2) << 4;
-      b.scales[r] = {{mul_rn(half_of(w.d, r), static_cast<float>(scale)), 0.0f},       // exact
-                     mul_rn(sub_rn(0.0f, half_of(w.m, r)), static_cast<float>(min))};  // exact
-    }
-    return b;
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int first) {
+    const CodePair pair = unpack_nibbles(w.nibbles[c].v[r]);
+    return kHigh ? with_high_bits(pair, w.high.v[r], first + c) : pair;
+  }
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int row) {
+    const std::uint32_t rest = w.rest >> (4 * (row / 8));
+    const std::uint32_t scales = (w.low & 0x0f0f0f0fU) | (rest << 4 & 0x30303030U);
+    const std::uint32_t mins = (w.low >> 4 & 0x0f0f0f0fU) | (rest << 2 & 0x30303030U);
+    return {{mul_rn(w.d.value(r), unsigned_byte(scales, r)), 0.0f},       // exact
+            mul_rn(sub_rn(0.0f, w.m.value(r)), unsigned_byte(mins, r))};  // exact
   }
 };
 using Q4_K = KFormat<false>;
@@ -170,37 +214,47 @@ struct Q6_K {
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 32 + 128 + 256;
   static constexpr std::size_t kBytes = 32 + 8 * kSubBytes;
+  template <int kRows, int kChunks>
   struct Words {
-    std::uint32_t d;
-    std::uint16_t scales[2];  // of the first 16 elements and of the others: a byte a row
-    RowPair low;              // bit pairs of chunks 0..3
-    RowPair high;             // of 4..7
-    RowPair nibbles;
+    RowHalves<kRows> d;
+    std::uint32_t scales[2];  // of the first 16 elements and of the others: a byte a row
+    RowWords<kRows> low;      // bit pairs of chunks 0..3
+    RowWords<kRows> high;     // of 4..7
+    RowWords<kRows> nibbles[kChunks];
   };
-  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
     const std::byte* unit = group + (block >> 3) * kBytes;
     const std::byte* p = unit + 32 + (block & 7) * kSubBytes;
-    return {load_once<std::uint32_t>(unit + 4 * g),
-            {load_once<std::uint16_t>(p + 2 * g), load_once<std::uint16_t>(p + 16 + 2 * g)},
-            load_pair(p + 32, g),
-            load_pair(p + 96, g),
-            load_pair(p + 160 + 64 * t, g)};
-  }
-  STRATA_DEVICE static LaneBlock unpack(const Words& w, int /*g*/, int t) {
-    LaneBlock b;
-    b.codes = unpack_nibbles(w.nibbles);
-    STRATA_UNROLL(2)
-    for (int r = 0; r < 2; ++r) {
-      b.codes.a[r] |= w.low.row[r] >> (2 * t) << 4 & 0x30303030U;
-      b.codes.a[r + 2] |= w.high.row[r] >> (2 * t) << 4 & 0x30303030U;
-      STRATA_UNROLL(2)
-      for (int i = 0; i < 2; ++i) {  // exact: 11 + 8 bits
-        const auto scale = static_cast<std::int8_t>(byte_of(w.scales[i], r));
-        b.scales[r].part[i] = mul_rn(half_of(w.d, r), static_cast<float>(scale));
-      }
-      b.scales[r].min = 0.0f;
+    Words<kRows, kChunks> w;
+    w.d = load_halves<kRows>(unit, row);
+    w.scales[0] = load_bytes<kRows>(p, row);
+    w.scales[1] = load_bytes<kRows>(p + 16, row);
+    w.low = load_words<kRows>(p + 32, row);
+    w.high = load_words<kRows>(p + 96, row);
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) {
+      w.nibbles[c] = load_words<kRows>(p + 160 + 64 * (first + c), row);
     }
-    return b;
+    return w;
+  }
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int first) {
+    const CodePair pair = unpack_nibbles(w.nibbles[c].v[r]);
+    const int shift = 2 * (first + c);
+    return {pair.low | (w.low.v[r] >> shift << 4 & 0x30303030U),
+            pair.high | (w.high.v[r] >> shift << 4 & 0x30303030U)};
+  }
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
+    const float d = w.d.value(r);
+    Scales s{};
+    STRATA_UNROLL(2)
+    for (int i = 0; i < 2; ++i) {  // exact: 11 + 8 bits
+      s.part[i] = mul_rn(d, static_cast<float>(static_cast<std::int8_t>(w.scales[i] >> (8 * r))));
+    }
+    return s;
   }
 };
 

@@ -12,14 +12,15 @@ inline constexpr float kLargestHalf = 65504.0f;
 template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
                                     float* out) {
-  for (int t = 0; t < 4; ++t) {
-    const LaneBlock d = Format::unpack(Format::fetch(group, block, row / 2, t), row / 2, t);
-    const Scales& scales = d.scales[row % 2];
+  const auto words = Format::template fetch<1, 4>(group, block, row, 0);
+  const Scales scales = Format::scales(words, 0, row);
+  STRATA_UNROLL(4)
+  for (int c = 0; c < 4; ++c) {
+    const CodePair pair = Format::codes(words, 0, c, 0);
     STRATA_UNROLL(8)
-    for (int i = 0; i < 8; ++i) {  // elements 4t..4t+3 and 16 later
-      const std::uint32_t chunk = d.codes.a[i / 4 * 2 + row % 2];
-      const auto code = static_cast<std::int8_t>(chunk >> (8 * (i % 4)));
-      const int element = 4 * t + i % 4 + i / 4 * 16;
+    for (int i = 0; i < 8; ++i) {  // elements 4c..4c+3 and 16 later
+      const auto code = static_cast<std::int8_t>((i < 4 ? pair.low : pair.high) >> (8 * (i % 4)));
+      const int element = 4 * c + i % 4 + i / 4 * 16;
       float w = mul_rn(static_cast<float>(code - Format::kOffset),
                        scales.part[element / Format::kPartElems]);
       if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, scales.min);

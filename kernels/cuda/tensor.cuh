@@ -2,7 +2,7 @@
 // tests on the host, by the book. Exact either way.
 #pragma once
 
-#include "kernels/cuda/math.cuh"
+#include "kernels/cuda/formats.cuh"
 
 namespace strata::cuda {
 
@@ -11,6 +11,23 @@ namespace strata::cuda {
 struct WeightFragment {
   std::uint32_t a[4];  // codes 4t..4t+3 of rows 2g, 2g + 1; the same of elements 16 later
 };
+// The same of a packed block, with the two rows' scales.
+struct WeightBlock {
+  WeightFragment codes;
+  Scales scales[2];
+};
+template <class Format>
+STRATA_DEVICE WeightBlock unpack(const typename Format::template Words<2, 1>& words, int g, int t) {
+  WeightBlock b;
+  STRATA_UNROLL(2)
+  for (int r = 0; r < 2; ++r) {
+    const CodePair pair = Format::codes(words, r, 0, t);
+    b.codes.a[r] = pair.low;
+    b.codes.a[r + 2] = pair.high;
+    b.scales[r] = Format::scales(words, r, 2 * g);
+  }
+  return b;
+}
 struct TokenFragment {
   std::uint32_t b[2];  // codes 4t..4t+3 of token g; the same of elements 16 later
 };
