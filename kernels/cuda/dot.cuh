@@ -20,18 +20,38 @@ struct DotPlace {
   const DotTarget* target;
   std::int64_t row;    // of the group's first row in the output
   std::int32_t first;  // column of the launch
-  std::int32_t count;  // columns, 1..kTokens
+  std::int32_t count;  // columns, 1..tile_width
+  bool exists;         // else there are fewer groups, and this is the last one again
 };
 
-// Tiles of a group follow one another: they meet its bytes in the cache.
-STRATA_DEVICE DotPlace place_of(const DotArgs& a, int tile_width, std::int64_t index) {
+// The job of a block of a launch. Jobs of the same groups follow one another: without blobs they
+// meet the groups' bytes in the cache.
+STRATA_DEVICE std::int32_t job_of(const DotArgs& a, std::int64_t index) {
+  return static_cast<std::int32_t>(index) % a.jobs;
+}
+// Whether there is such a job: a grid is made for the most there can be.
+STRATA_DEVICE bool has_job(const DotArgs& a, std::int64_t index) {
+  return a.job_count == nullptr || job_of(a, index) < *a.job_count;
+}
+
+// Group `k` of a block that takes `groups` of a job; the targets' groups are counted on.
+STRATA_DEVICE DotPlace place_of(const DotArgs& a, int tile_width, std::int64_t index, int groups,
+                                int k) {
   DotPlace p{};
-  const auto i = static_cast<std::uint32_t>(index);  // 64-bit divisions are slow
-  const auto jobs = static_cast<std::uint32_t>(a.jobs);
-  const auto job = static_cast<std::int32_t>(i % jobs);
-  std::int64_t g = i / jobs;
-  p.target = a.targets;
-  while (g >= p.target->groups) g -= (p.target++)->groups;
+  const std::int32_t job = job_of(a, index);
+  auto g = static_cast<std::int32_t>(index) / a.jobs * groups + k;
+  int t = 0;
+  STRATA_UNROLL(4)
+  for (int i = 0; i + 1 < kMaxTargets; ++i) {
+    const auto count = static_cast<std::int32_t>(a.targets[i].groups);
+    const bool later = t == i && i + 1 < a.target_count && g >= count;
+    g -= later ? count : 0;
+    t += later ? 1 : 0;
+  }
+  p.target = a.targets + t;
+  const auto count = static_cast<std::int32_t>(p.target->groups);
+  p.exists = g < count;
+  g = p.exists ? g : count - 1;
   p.row = 16 * g;
   const std::byte* matrix = p.target->weights;
   if (a.job == nullptr) {
@@ -44,29 +64,6 @@ STRATA_DEVICE DotPlace place_of(const DotArgs& a, int tile_width, std::int64_t i
   }
   p.group = matrix + a.group_bytes * static_cast<std::size_t>(g);
   return p;
-}
-
-// Whether the block has a job: a grid is made for the most there can be.
-STRATA_DEVICE bool has_job(const DotArgs& a, std::int64_t index) {
-  return a.job_count == nullptr ||
-         static_cast<std::int32_t>(static_cast<std::uint32_t>(index) %
-                                   static_cast<std::uint32_t>(a.jobs)) < *a.job_count;
-}
-
-// The k-th of a block's groups; a group past the end is the last one again.
-struct GroupPlace {
-  DotPlace place;
-  bool exists;
-};
-STRATA_DEVICE GroupPlace group_of(const DotArgs& a, int tile_width, std::int64_t index, int groups,
-                                  int k) {
-  const auto i = static_cast<std::uint32_t>(index);
-  const auto jobs = static_cast<std::uint32_t>(a.jobs);
-  std::int64_t count = 0;
-  for (int t = 0; t < a.target_count; ++t) count += a.targets[t].groups;
-  const std::int64_t g = static_cast<std::int64_t>(i / jobs) * groups + k;
-  const bool exists = g < count;
-  return {place_of(a, tile_width, (exists ? g : count - 1) * jobs + i % jobs), exists};
 }
 
 // The activations of a column of a tile; columns past the end repeat the last.
@@ -206,15 +203,10 @@ struct DotKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
     if (!has_job(a, block.index)) return;
-    struct Own {
-      DotPlace place;
-      bool exists;  // the group
-    };
-    PerThread<Own, kThreads> own;
+    PerThread<DotPlace, kThreads> place;
     block.each([&](int thread) {
-      const GroupPlace at = group_of(a, kTokens, block.index, kGroups, thread / kGroupThreads);
-      own[thread] = {at.place, at.exists};
-      const DotPlace& p = at.place;
+      const DotPlace p = place_of(a, kTokens, block.index, kGroups, thread / kGroupThreads);
+      place[thread] = p;
       const int i = thread % kGroupThreads;
       const int segment = i / kSegmentThreads;
       const auto blocks = static_cast<int>(a.cols / 32);
@@ -243,9 +235,9 @@ struct DotKernel {
       }
     });
     block.lanes([&](int thread) {
-      if (!own[thread].exists) return;
+      if (!place[thread].exists) return;
       for (int i = thread % kGroupThreads; i < 16 * kTokens; i += kGroupThreads) {
-        write_sum(a, own[thread].place, shared.sums[thread / kGroupThreads], i);
+        write_sum(a, place[thread], shared.sums[thread / kGroupThreads], i);
       }
     });
   }
@@ -383,7 +375,7 @@ struct DotEightKernel {
       segment[thread] = segment_of(blocks, thread / 32);
       STRATA_UNROLL(4)
       for (int k = 0; k < kGroups; ++k) {
-        const DotPlace p = group_of(a, kTokens, block.index, kGroups, k).place;
+        const DotPlace p = place_of(a, kTokens, block.index, kGroups, k);
         lane[thread].group[k] = p.group;
         if (k == 0) start(p, thread % 32, lane[thread]);
       }
@@ -414,8 +406,8 @@ struct DotEightKernel {
     block.lanes([&](int thread) {
       for (int i = thread; i < kGroups * 16 * kTokens; i += kThreads) {
         const int k = i / (16 * kTokens);
-        const GroupPlace at = group_of(a, kTokens, block.index, kGroups, k);
-        if (at.exists) write_sum(a, at.place, shared.sums[k], i % (16 * kTokens));
+        const DotPlace p = place_of(a, kTokens, block.index, kGroups, k);
+        if (p.exists) write_sum(a, p, shared.sums[k], i % (16 * kTokens));
       }
     });
   }
@@ -490,7 +482,7 @@ struct FloatDotKernel {
     struct Sums {
       float of[kHalf];
     };
-    const DotPlace p = place_of(a, kTokens, block.index);
+    const DotPlace p = place_of(a, kTokens, block.index, 1, 0);
     const auto longest = static_cast<int>((a.cols + 7) / 8);
     PerThread<Loaded, kThreads> loaded;
     PerThread<Sums, kThreads> sums;

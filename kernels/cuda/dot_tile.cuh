@@ -32,13 +32,6 @@ struct DotTileKernel {
   };
   DotArgs a;
 
-  // The groups of this block's warps: the job and the first group.
-  STRATA_DEVICE DotPlace place(std::int64_t index, std::int64_t groups, int warp) const {
-    const std::int64_t job = index % a.jobs;
-    const std::int64_t g = index / a.jobs * kWarps + warp;
-    return place_of(a, kTokens, (g < groups ? g : groups - 1) * a.jobs + job);
-  }
-
   STRATA_DEVICE static BlockMeta meta(const Shared& shared, int stage, int token) {
     return bytes_as<BlockMeta>(shared.x[stage][token][2]);
   }
@@ -104,15 +97,13 @@ struct DotTileKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
     if (!has_job(a, block.index)) return;
-    std::int64_t groups = 0;
-    for (int i = 0; i < a.target_count; ++i) groups += a.targets[i].groups;
     PerThread<DotPlace, kThreads> place;
     PerThread<State, kThreads> state;
     PerThread<WeightFragment, kThreads> weights;
     PerThread<TokenFragment, kThreads> tokens;
     PerThread<DotFragment, kThreads> dots;
     block.lanes([&](int thread) {
-      place[thread] = this->place(block.index, groups, thread / 32);
+      place[thread] = place_of(a, kTokens, block.index, kWarps, thread / 32);
       state[thread] = State{};
     });
     const std::int64_t blocks = a.cols / 32;
@@ -134,8 +125,7 @@ struct DotTileKernel {
       block.each([](int) {});
     }
     block.lanes([&](int thread) {
-      if (block.index / a.jobs * kWarps + thread / 32 < groups)
-        write(place[thread], thread, state[thread]);
+      if (place[thread].exists) write(place[thread], thread, state[thread]);
     });
   }
 
