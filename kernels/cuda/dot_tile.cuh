@@ -77,17 +77,16 @@ struct DotTileKernel {
     return &slots[token / 16 * 4 + token % 8 / 2].v[token % 16 / 8 * 2 + token % 2];
   }
 
-  STRATA_DEVICE DotPlace place(std::int64_t index, std::int64_t groups, int group) const {
-    const std::int64_t g = index / a.jobs * kGroups + group;
-    return place_of(a, kTokens, (g < groups ? g : groups - 1) * a.jobs + index % a.jobs);
+  STRATA_DEVICE DotPlace place(std::int64_t index, int group) const {
+    return place_of(a, kTokens, index, kGroups, group);
   }
 
-  STRATA_DEVICE Source source_of(std::int64_t index, std::int64_t groups, int thread) const {
+  STRATA_DEVICE Source source_of(std::int64_t index, int thread) const {
     Source s;
     DotPlace p{};
     STRATA_UNROLL(2)
     for (int q = 0; q < kDecoded; ++q) {
-      p = place(index, groups, thread / 32 * kDecoded + q);
+      p = place(index, thread / 32 * kDecoded + q);
       s.group[q] = kept(p.group);
     }
     const int token = thread / (kStage * kBringers);
@@ -264,19 +263,16 @@ struct DotTileKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
     if (!has_job(a, block.index)) return;
-    std::int64_t groups = 0;
-    for (int i = 0; i < a.target_count; ++i) groups += a.targets[i].groups;
-    const int tokens = place(block.index, groups, 0).count;
+    const int tokens = place(block.index, 0).count;
     if (tokens <= kWindow) {
-      walk<kRows / 2>(block, groups, tokens, shared);
+      walk<kRows / 2>(block, tokens, shared);
     } else {
-      walk<kRows>(block, groups, tokens, shared);
+      walk<kRows>(block, tokens, shared);
     }
   }
 
   template <int kUsed>
-  STRATA_DEVICE void walk(const Block<kThreads>& block, std::int64_t groups, int tokens,
-                          Shared& shared) const {
+  STRATA_DEVICE void walk(const Block<kThreads>& block, int tokens, Shared& shared) const {
     const int blocks = static_cast<int>(a.cols / 32);
     PerThread<Source, kThreads> source;
     PerThread<Sums, kThreads> sums;
@@ -295,7 +291,7 @@ struct DotTileKernel {
     };
     block.each([&](int thread) {
       sums[thread] = Sums{};
-      source[thread] = source_of(block.index, groups, thread);
+      source[thread] = source_of(block.index, thread);
       fetch(source[thread], 0, blocks > 1 ? 1 : 0, thread, shared.stage[0]);
       unpack(source[thread], thread, shared.stage[0]);
       copies_done();
@@ -324,9 +320,9 @@ struct DotTileKernel {
       const Warp warp(thread, kUsed < kRows);
       STRATA_UNROLL(4)
       for (int r = 0; r < kUsed; ++r) {
-        if (block.index / a.jobs * kGroups + warp.group + r >= groups) continue;
-        write(place(block.index, groups, warp.group + r), warp.token, thread % 32,
-              &sums[thread].pending[r * kColumns]);
+        const DotPlace p = place(block.index, warp.group + r);
+        if (!p.exists) continue;
+        write(p, warp.token, thread % 32, &sums[thread].pending[r * kColumns]);
       }
     });
   }

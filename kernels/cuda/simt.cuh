@@ -53,7 +53,22 @@ class Block {
 #endif
   }
 
-  // The same without the barrier: for steps that share nothing with other threads.
+  // The same with a barrier of each warp alone: for steps that share with the threads of a warp.
+  template <class Step>
+  STRATA_DEVICE void warps(const Step& step) const {
+#ifdef STRATA_GPU
+    step(static_cast<int>(threadIdx.x));
+#ifdef STRATA_HIP
+    __builtin_amdgcn_wave_barrier();
+#else
+    __syncwarp();
+#endif
+#else
+    run(step);
+#endif
+  }
+
+  // The same without a barrier: for steps that share nothing with other threads.
   template <class Step>
   STRATA_DEVICE void lanes(const Step& step) const {
 #ifdef STRATA_GPU
