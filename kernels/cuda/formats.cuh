@@ -1,12 +1,10 @@
-// Block formats as one lane sees them: the 32 elements of one row of a packed group
-// (strata/quant/packed_matrix.hpp draws the layout). The 16 lanes of a half-warp take the 16 rows,
-// so each of the loads below is one of 64 contiguous bytes.
-//
-// A format loads (load_codes, load_scales: bytes as they lie) and then decodes (codes, scales), so
-// that a kernel can have loads in flight while it computes.
+// Block formats as a lane of a warp's product sees them (tensor.cuh). Lane (g, t), g = lane / 4 and
+// t = lane % 4, has rows 2g and 2g + 1 of a packed group (strata/quant/packed_matrix.hpp draws the
+// layout) and of a block's 32 elements chunks t and t + 4, of 4 each: a warp loads its codes in
+// whole lines, and two rows' scales in one word.
 #pragma once
 
-#include "kernels/cuda/math.cuh"
+#include "kernels/cuda/tensor.cuh"
 
 namespace strata::cuda {
 
@@ -17,38 +15,38 @@ struct Scales {
   float part[2];  // the second only where kPartElems is 16
   float min;      // 0 where not kHasMin
 };
+// Of a lane's two rows.
 struct LaneBlock {
-  std::uint32_t codes[8];  // [c]: elements 4c..4c+3
-  Scales scales;
+  WeightFragment codes;
+  Scales scales[2];
 };
 
-// Chunks c and c + 4 (c in 0..3) of a row: elements 4c..4c+3 and 16 later.
-struct CodePair {
-  std::uint32_t low;
-  std::uint32_t high;
+// A format has Words, what a lane loads of a block; fetch(), which loads them; and unpack().
+// Loading stands apart so that many blocks can be under way.
+struct RowPair {
+  std::uint32_t row[2];
 };
 
-STRATA_DEVICE CodePair nibble_pair(std::uint32_t v) {
-  return {v & 0x0f0f0f0fU, v >> 4 & 0x0f0f0f0fU};
+STRATA_DEVICE RowPair load_pair(const std::byte* vector, int g) {
+  return bytes_as<RowPair>(load_once<Int2>(vector + 8 * g));
 }
-
-// Of formats of four or five bits: nibbles of a chunk pair, and the high bits of all chunks.
-struct NibbleCodes {
-  std::uint32_t nibbles;
-  std::uint32_t high;  // only of five bits
-};
-template <bool kHigh>
-STRATA_DEVICE NibbleCodes load_nibbles(const std::byte* p, int row, int c) {
-  if constexpr (!kHigh) return {load<std::uint32_t>(p + 64 * c + 4 * row), 0};
-  return {load<std::uint32_t>(p + 64 + 64 * c + 4 * row), load<std::uint32_t>(p + 4 * row)};
+STRATA_DEVICE float half_of(std::uint32_t halves, int row) {
+  return half_value(static_cast<std::uint16_t>(halves >> (16 * row)));
 }
-// Adds 16 to the codes whose bit, c or c + 4, is set in the vector of high bits.
-template <bool kHigh>
-STRATA_DEVICE CodePair decode_nibbles(NibbleCodes raw, int c) {
-  const CodePair codes = nibble_pair(raw.nibbles);
-  if constexpr (!kHigh) return codes;
-  return {codes.low | (raw.high << (4 - c) & 0x10101010U),
-          codes.high | (raw.high >> c & 0x10101010U)};
+STRATA_DEVICE int byte_of(std::uint32_t bytes, int row) { return bytes >> (8 * row) & 255U; }
+
+// Chunks t and t + 4 of nibbles.
+STRATA_DEVICE WeightFragment unpack_nibbles(const RowPair& v) {
+  constexpr std::uint32_t kLow = 0x0f0f0f0fU;
+  return {{v.row[0] & kLow, v.row[1] & kLow, v.row[0] >> 4 & kLow, v.row[1] >> 4 & kLow}};
+}
+// Adds 16 to the codes whose bit, t or t + 4, is set in the vector of high bits.
+STRATA_DEVICE void add_high_bits(WeightFragment& codes, const RowPair& v, int t) {
+  STRATA_UNROLL(2)
+  for (int r = 0; r < 2; ++r) {
+    codes.a[r] |= v.row[r] << (4 - t) & 0x10101010U;
+    codes.a[r + 2] |= v.row[r] >> t & 0x10101010U;
+  }
 }
 
 template <bool kMin, bool kHigh, int kCodeOffset>
@@ -59,24 +57,30 @@ struct LegacyFormat {
   static constexpr bool kAddsZero = true;
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
   static constexpr int kCodes = 32 + (kMin ? 32 : 0);  // where codes begin in a block
-  using Codes = NibbleCodes;
-  struct RawScales {
-    std::uint16_t scale;
-    std::uint16_t min;
+  struct Words {
+    std::uint32_t d;
+    std::uint32_t m;  // where kMin
+    RowPair high;     // where kHigh
+    RowPair nibbles;
   };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    return load_nibbles<kHigh>(group + block * kBytes + kCodes, row, c);
+  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+    const std::byte* p = group + block * kBytes;
+    Words w{};
+    w.d = load_once<std::uint32_t>(p + 4 * g);
+    if constexpr (kMin) w.m = load_once<std::uint32_t>(p + 32 + 4 * g);
+    if constexpr (kHigh) w.high = load_pair(p + kCodes, g);
+    w.nibbles = load_pair(p + kCodes + (kHigh ? 64 : 0) + 64 * t, g);
+    return w;
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    return decode_nibbles<kHigh>(raw, c);
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* p = group + block * kBytes + 2 * row;
-    return {load<std::uint16_t>(p), kMin ? load<std::uint16_t>(p + 32) : std::uint16_t{0}};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    return {{half_value(raw.scale), 0.0f}, kMin ? half_value(raw.min) : 0.0f};
+  STRATA_DEVICE static LaneBlock unpack(const Words& w, int /*g*/, int t) {
+    LaneBlock b;
+    b.codes = unpack_nibbles(w.nibbles);
+    if constexpr (kHigh) add_high_bits(b.codes, w.high, t);
+    STRATA_UNROLL(2)
+    for (int r = 0; r < 2; ++r) {
+      b.scales[r] = {{half_of(w.d, r), 0.0f}, kMin ? half_of(w.m, r) : 0.0f};
+    }
+    return b;
   }
 };
 using Q4_0 = LegacyFormat<false, false, 8>;
@@ -90,23 +94,25 @@ struct Q8_0 {
   static constexpr bool kHasMin = false;
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kBytes = 16 * 34;
-  using Codes = CodePair;
-  struct RawScales {
-    std::uint16_t scale;
+  struct Words {
+    std::uint32_t d;
+    RowPair low;
+    RowPair high;
   };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    const std::byte* p = group + block * kBytes + 32 + 64 * c + 4 * row;
-    return {load<std::uint32_t>(p), load<std::uint32_t>(p + 256)};
+  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+    const std::byte* p = group + block * kBytes;
+    return {load_once<std::uint32_t>(p + 4 * g), load_pair(p + 32 + 64 * t, g),
+            load_pair(p + 32 + 256 + 64 * t, g)};
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int) {
-    return {raw.low ^ 0x80808080U, raw.high ^ 0x80808080U};
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    return {load<std::uint16_t>(group + block * kBytes + 2 * row)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    return {{half_value(raw.scale), 0.0f}, 0.0f};
+  STRATA_DEVICE static LaneBlock unpack(const Words& w, int /*g*/, int /*t*/) {
+    LaneBlock b;
+    STRATA_UNROLL(2)
+    for (int r = 0; r < 2; ++r) {
+      b.codes.a[r] = w.low.row[r] ^ 0x80808080U;
+      b.codes.a[r + 2] = w.high.row[r] ^ 0x80808080U;
+      b.scales[r] = {{half_of(w.d, r), 0.0f}, 0.0f};
+    }
+    return b;
   }
 };
 
@@ -118,35 +124,40 @@ struct KFormat {  // Q4_K, Q5_K
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 24 + (kHigh ? 64 : 0) + 256;
   static constexpr std::size_t kBytes = 64 + 8 * kSubBytes;  // of a unit of 256 elements
-  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
-    return group + (block >> 3) * kBytes + 64 + (block & 7) * kSubBytes;
-  }
-  using Codes = NibbleCodes;
-  struct RawScales {
-    std::uint16_t d;
-    std::uint16_t dmin;
-    std::uint8_t low;
-    std::uint8_t high;
+  struct Words {
+    std::uint32_t d;
+    std::uint32_t m;
+    std::uint16_t low;   // bits of scales and minima: a byte a row
+    std::uint16_t rest;  // and their high ones: a nibble a row
+    RowPair high;        // where kHigh
+    RowPair nibbles;
   };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    return load_nibbles<kHigh>(part(group, block) + 24, row, c);
+  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+    const std::byte* unit = group + (block >> 3) * kBytes;
+    const std::byte* p = unit + 64 + (block & 7) * kSubBytes;
+    Words w{};
+    w.d = load_once<std::uint32_t>(unit + 4 * g);
+    w.m = load_once<std::uint32_t>(unit + 32 + 4 * g);
+    w.low = load_once<std::uint16_t>(p + 2 * g);
+    w.rest = load_once<std::uint16_t>(p + 16 + 2 * (g % 4));
+    if constexpr (kHigh) w.high = load_pair(p + 24, g);
+    w.nibbles = load_pair(p + 24 + (kHigh ? 64 : 0) + 64 * t, g);
+    return w;
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    return decode_nibbles<kHigh>(raw, c);
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* unit = group + (block >> 3) * kBytes + 2 * row;
-    const std::byte* p = part(group, block);
-    return {load<std::uint16_t>(unit), load<std::uint16_t>(unit + 32), load<std::uint8_t>(p + row),
-            load<std::uint8_t>(p + 16 + row % 8)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int row) {
-    const int high = raw.high >> (4 * (row / 8)) & 15;
-    const int scale = (raw.low & 15) | (high & 3) << 4;
-    const int min = raw.low >> 4 | (high >> 2) << 4;
-    return {{mul_rn(half_value(raw.d), static_cast<float>(scale)), 0.0f},          // exact
-            mul_rn(sub_rn(0.0f, half_value(raw.dmin)), static_cast<float>(min))};  // exact
+  STRATA_DEVICE static LaneBlock unpack(const Words& w, int g, int t) {
+    LaneBlock b;
+    b.codes = unpack_nibbles(w.nibbles);
+    if constexpr (kHigh) add_high_bits(b.codes, w.high, t);
+    STRATA_UNROLL(2)
+    for (int r = 0; r < 2; ++r) {
+      const int low = byte_of(w.low, r);
+      const int high = byte_of(w.rest, r) >> (4 * (g / 4)) & 15;
+      const int scale = (low & 15) | (high & 3) << 4;
+      const int min = low >> 4 | (high >> 2) << 4;
+      b.scales[r] = {{mul_rn(half_of(w.d, r), static_cast<float>(scale)), 0.0f},       // exact
+                     mul_rn(sub_rn(0.0f, half_of(w.m, r)), static_cast<float>(min))};  // exact
+    }
+    return b;
   }
 };
 using Q4_K = KFormat<false>;
@@ -159,71 +170,57 @@ struct Q6_K {
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 32 + 128 + 256;
   static constexpr std::size_t kBytes = 32 + 8 * kSubBytes;
-  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
-    return group + (block >> 3) * kBytes + 32 + (block & 7) * kSubBytes;
-  }
-  struct Codes {
-    std::uint32_t nibbles;
-    std::uint32_t low;  // bit pairs of all chunks
-    std::uint32_t high;
+  struct Words {
+    std::uint32_t d;
+    std::uint16_t scales[2];  // of the first 16 elements and of the others: a byte a row
+    RowPair low;              // bit pairs of chunks 0..3
+    RowPair high;             // of 4..7
+    RowPair nibbles;
   };
-  struct RawScales {
-    std::uint16_t d;
-    std::uint8_t first;
-    std::uint8_t second;
-  };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    const std::byte* p = part(group, block) + 32 + 4 * row;
-    return {load<std::uint32_t>(p + 128 + 64 * c), load<std::uint32_t>(p),
-            load<std::uint32_t>(p + 64)};
+  STRATA_DEVICE static Words fetch(const std::byte* group, std::int64_t block, int g, int t) {
+    const std::byte* unit = group + (block >> 3) * kBytes;
+    const std::byte* p = unit + 32 + (block & 7) * kSubBytes;
+    return {load_once<std::uint32_t>(unit + 4 * g),
+            {load_once<std::uint16_t>(p + 2 * g), load_once<std::uint16_t>(p + 16 + 2 * g)},
+            load_pair(p + 32, g),
+            load_pair(p + 96, g),
+            load_pair(p + 160 + 64 * t, g)};
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    const CodePair codes = nibble_pair(raw.nibbles);
-    return {codes.low | (raw.low >> (2 * c) << 4 & 0x30303030U),
-            codes.high | (raw.high >> (2 * c) << 4 & 0x30303030U)};
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* p = part(group, block) + row;
-    return {load<std::uint16_t>(group + (block >> 3) * kBytes + 2 * row), load<std::uint8_t>(p),
-            load<std::uint8_t>(p + 16)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    const float super = half_value(raw.d);  // 11 bits: with 8 more the products are exact
-    return {{mul_rn(super, static_cast<float>(static_cast<std::int8_t>(raw.first))),
-             mul_rn(super, static_cast<float>(static_cast<std::int8_t>(raw.second)))},
-            0.0f};
+  STRATA_DEVICE static LaneBlock unpack(const Words& w, int /*g*/, int t) {
+    LaneBlock b;
+    b.codes = unpack_nibbles(w.nibbles);
+    STRATA_UNROLL(2)
+    for (int r = 0; r < 2; ++r) {
+      b.codes.a[r] |= w.low.row[r] >> (2 * t) << 4 & 0x30303030U;
+      b.codes.a[r + 2] |= w.high.row[r] >> (2 * t) << 4 & 0x30303030U;
+      STRATA_UNROLL(2)
+      for (int i = 0; i < 2; ++i) {  // exact: 11 + 8 bits
+        const auto scale = static_cast<std::int8_t>(byte_of(w.scales[i], r));
+        b.scales[r].part[i] = mul_rn(half_of(w.d, r), static_cast<float>(scale));
+      }
+      b.scales[r].min = 0.0f;
+    }
+    return b;
   }
 };
 
-// A whole block of a row.
-template <class Format>
-STRATA_DEVICE LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
-  LaneBlock d;
-  d.scales = Format::scales(Format::load_scales(group, block, row), row);
-  STRATA_UNROLL(4)
-  for (int c = 0; c < 4; ++c) {
-    const CodePair pair = Format::codes(Format::load_codes(group, block, row, c), c);
-    d.codes[c] = pair.low;
-    d.codes[c + 4] = pair.high;
-  }
-  return d;
-}
-
-// Float types: element k of a row.
+// Float types: element i of an array, 16 * k + row in a group.
 struct F32 {
-  STRATA_DEVICE static float decode(const std::byte* group, std::int64_t k, int row) {
-    return load<float>(group + 64 * k + 4 * row);
+  static constexpr int kBytes = 4;
+  STRATA_DEVICE static float value(const void* array, std::int64_t i) {
+    return static_cast<const float*>(array)[i];
   }
 };
 struct F16 {
-  STRATA_DEVICE static float decode(const std::byte* group, std::int64_t k, int row) {
-    return load_half(group + 32 * k + 2 * row);
+  static constexpr int kBytes = 2;
+  STRATA_DEVICE static float value(const void* array, std::int64_t i) {
+    return half_value(static_cast<const std::uint16_t*>(array)[i]);
   }
 };
 struct BF16 {
-  STRATA_DEVICE static float decode(const std::byte* group, std::int64_t k, int row) {
-    return bf16_value(load<std::uint16_t>(group + 32 * k + 2 * row));
+  static constexpr int kBytes = 2;
+  STRATA_DEVICE static float value(const void* array, std::int64_t i) {
+    return bf16_value(static_cast<const std::uint16_t*>(array)[i]);
   }
 };
 

@@ -124,6 +124,9 @@ struct alignas(16) Float4 {
 struct alignas(8) Float2 {
   float v[2];
 };
+struct alignas(8) Int2 {
+  std::int32_t v[2];
+};
 
 // Reads what no thread of the kernel writes; `p` is aligned to the value's size.
 template <class T>
@@ -142,7 +145,36 @@ STRATA_DEVICE Int4 load<Int4>(const void* p) {
   const int4 q = __ldg(static_cast<const int4*>(p));
   return {{q.x, q.y, q.z, q.w}};
 }
+template <>
+STRATA_DEVICE Int2 load<Int2>(const void* p) {
+  const int2 q = __ldg(static_cast<const int2*>(p));
+  return {{q.x, q.y}};
+}
 #endif
+
+// The same of what is read once, past the L1 cache.
+template <class T>
+STRATA_DEVICE T load_once(const void* p) {
+#ifdef __CUDACC__
+  T value;
+  if constexpr (sizeof(T) == 2) {
+    asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(value) : "l"(p));
+  } else if constexpr (sizeof(T) == 4) {
+    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(value) : "l"(p));
+  } else if constexpr (sizeof(T) == 8) {
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+        : "=r"(value.v[0]), "=r"(value.v[1])
+        : "l"(p));
+  } else {
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+        : "=r"(value.v[0]), "=r"(value.v[1]), "=r"(value.v[2]), "=r"(value.v[3])
+        : "l"(p));
+  }
+  return value;
+#else
+  return load<T>(p);
+#endif
+}
 
 // p, of which the compiler knows no more how it was computed: it stays in registers, where it would
 // be computed again before every load.

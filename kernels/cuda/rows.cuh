@@ -13,14 +13,19 @@ inline constexpr float kLargestHalf = 65504.0f;
 template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
                                     float* out) {
-  const LaneBlock d = decode<Format>(group, block, row);
-  STRATA_UNROLL(32)
-  for (int i = 0; i < 32; ++i) {
-    const auto code = static_cast<std::int8_t>(d.codes[i / 4] >> (8 * (i % 4)));
-    float w =
-        mul_rn(static_cast<float>(code - Format::kOffset), d.scales.part[i / Format::kPartElems]);
-    if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, d.scales.min);
-    out[i] = w;
+  for (int t = 0; t < 4; ++t) {
+    const LaneBlock d = Format::unpack(Format::fetch(group, block, row / 2, t), row / 2, t);
+    const Scales& scales = d.scales[row % 2];
+    STRATA_UNROLL(8)
+    for (int i = 0; i < 8; ++i) {  // elements 4t..4t+3 and 16 later
+      const std::uint32_t chunk = d.codes.a[i / 4 * 2 + row % 2];
+      const auto code = static_cast<std::int8_t>(chunk >> (8 * (i % 4)));
+      const int element = 4 * t + i % 4 + i / 4 * 16;
+      float w = mul_rn(static_cast<float>(code - Format::kOffset),
+                       scales.part[element / Format::kPartElems]);
+      if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, scales.min);
+      out[element] = w;
+    }
   }
 }
 
@@ -35,7 +40,7 @@ template <class Format>
 struct EmbedFloats {
   static constexpr int kElems = 1;
   STRATA_DEVICE static void copy(const std::byte* group, std::int64_t piece, int row, float* out) {
-    *out = Format::decode(group, piece, row);
+    *out = Format::value(group, 16 * piece + row);
   }
 };
 
