@@ -20,12 +20,26 @@ import http.client
 import json
 import os
 import random
+import re
+import selectors
+import socket
 import statistics
 import threading
 import time
 
 PROMPT = "Tell me a story about a dog."
 WINDOW = 512  # tokens of a prompt at once while nobody answers: --window
+
+
+def stream_request(prompt: str, tokens: int, **fields) -> dict:
+    return {
+        "messages": [{"role": "user", "content": prompt}],
+        "max_tokens": tokens,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **fields,
+    }
 
 
 class Client:
@@ -54,14 +68,7 @@ class Client:
         """Streams an answer; after `vanish_after` chunks the client hangs up. Events are noted as
         they come and read when all are there: this program shares the server's cores."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
-        body = {
-            "messages": [{"role": "user", "content": prompt}],
-            "max_tokens": tokens,
-            "ignore_eos": True,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            **fields,
-        }
+        body = stream_request(prompt, tokens, **fields)
         start = time.monotonic()
         connection.request("POST", "/v1/chat/completions", json.dumps(body))
         response = connection.getresponse()
@@ -96,6 +103,39 @@ def together(count: int, work) -> float:
     return time.monotonic() - start
 
 
+def read_streams(port: int, prompts: list[str], tokens: int) -> float:
+    """Streams an answer to each prompt at once and returns the seconds until all are there. Sockets
+    and one thread, since this program shares the server's cores: what comes is kept, and read and
+    counted once the clock has stopped."""
+    selector = selectors.DefaultSelector()
+    received: list[list[bytes]] = []
+    start = time.monotonic()
+    for prompt in prompts:
+        body = json.dumps(stream_request(prompt, tokens)).encode()
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost:{port}\r\n"
+        head += f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection = socket.create_connection(("127.0.0.1", port), timeout=600)
+        connection.sendall(head.encode() + body)
+        received.append([])
+        selector.register(connection, selectors.EVENT_READ, received[-1])
+    open_streams = len(prompts)
+    while open_streams:
+        for key, _ in selector.select():
+            data = key.fileobj.recv(1 << 16)
+            key.data.append(data)
+            if not data:
+                selector.unregister(key.fileobj)
+                key.fileobj.close()
+                open_streams -= 1
+    seconds = time.monotonic() - start
+    for parts in received:
+        events = re.findall(rb"^data: (\{.*\})\r?$", b"".join(parts), re.MULTILINE)
+        usage = [event["usage"] for event in map(json.loads, events) if event.get("usage")]
+        if [u["completion_tokens"] for u in usage] != [tokens]:
+            raise SystemExit(f"an answer of {tokens} tokens ended with {usage}")
+    return seconds
+
+
 def speed(client: Client, tokens: int, rounds: int) -> dict:
     """All tokens of answers a second, of one client and of eight, in turn."""
     client.stream(PROMPT, 8)
@@ -103,7 +143,8 @@ def speed(client: Client, tokens: int, rounds: int) -> dict:
     ratios = []
     for _ in range(rounds):
         for clients in rates:
-            seconds = together(clients, lambda i: client.stream(f"{PROMPT} {i}", tokens))
+            prompts = [f"{PROMPT} {i}" for i in range(clients)]
+            seconds = read_streams(client.port, prompts, tokens)
             rates[clients].append(clients * tokens / seconds)
         ratios.append(rates[8][-1] / rates[1][-1])
     one, eight = statistics.median(rates[1]), statistics.median(rates[8])

@@ -48,8 +48,10 @@ struct Q8Cells {
   }
 };
 
-// Scores of kQ queries with kP groups of 16 positions; kQ * kP running sums hide the latency of the
-// chain.
+// Scores of kQ queries with kP groups of 16 positions. Few groups at once: keys that come from
+// memory come fastest as one stream. The values of the same positions are asked for meanwhile: with
+// many sequences in a window neither lies in a near cache, and values would only be asked for once
+// all scores are known (measured on Zen 4: a quarter to two fifths less time at 165 positions).
 template <class Cells, int kQ, int kP>
 STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int first, int group) {
   F32x16 acc[kP][kQ];
@@ -57,8 +59,10 @@ STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int
     for (F32x16& x : row) x = zero();
   }
   const std::size_t group_bytes = 16 * Cells::row_bytes(a.head_dim);
-  const std::byte* k =
-      static_cast<const std::byte*>(a.k) + static_cast<std::size_t>(group) * group_bytes;
+  const std::size_t from = static_cast<std::size_t>(group) * group_bytes;
+  const std::byte* k = static_cast<const std::byte*>(a.k) + from;
+  const std::byte* v = static_cast<const std::byte*>(a.v) + from;  // as large as the keys
+  const std::size_t values_a_step = group_bytes / static_cast<std::size_t>(a.head_dim);
   for (int first_dim = 0; first_dim < a.head_dim; first_dim += kKvBlock) {
     decltype(Cells::key_scale(k, 0)) scale[kP];
     for (int p = 0; p < kP; ++p) {
@@ -67,6 +71,10 @@ STRATA_INLINE void score_groups(const AttentionChunkArgs& a, const float* q, int
     }
     const int end = first_dim + kKvBlock < a.head_dim ? first_dim + kKvBlock : a.head_dim;
     for (int d = first_dim; d < end; ++d) {
+      for (int p = 0; p < kP; ++p) {
+        __builtin_prefetch(v + static_cast<std::size_t>(p) * group_bytes +
+                           static_cast<std::size_t>(d) * values_a_step);
+      }
 #pragma GCC unroll kUnrollTokens
       for (int p = 0; p < kP; ++p) {
         const F32x16 key =
@@ -161,7 +169,7 @@ STRATA_INLINE void attend(const AttentionChunkArgs& a, int first) {
     longest = a.visible[first + i] > longest ? a.visible[first + i] : longest;
   }
   const int groups = (longest + 15) / 16;
-  constexpr int kP = 8 / kQ;
+  constexpr int kP = kQ == 1 ? 2 : 1;
   int g = 0;
   for (; g + kP <= groups; g += kP) score_groups<Cells, kQ, kP>(a, q, first, g);
   for (; g < groups; ++g) score_groups<Cells, kQ, 1>(a, q, first, g);

@@ -46,6 +46,18 @@ STRATA_INLINE void add_block(const Decoded& d, const std::byte* panel, F32x16 (&
   }
 }
 
+// Asks for block `block` of group `group` of what comes next. Into the second-level cache: its
+// queue is the longer one, and the first level has its hands full (measured on Zen 4: half the time
+// of experts of 28 KB out of 20 MB, and nothing gained by asking for the first level).
+template <class Format>
+STRATA_INLINE void ask_for_next(const DotArgs& args, int group, std::int64_t block) {
+  if (args.next == nullptr) return;
+  const std::byte* p = args.next + args.group_bytes * static_cast<std::size_t>(group) +
+                       static_cast<std::size_t>(block) * Format::kBlockBytes;
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < Format::kBlockBytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+}
+
 template <class Format, int kTile>
 void dot_int8(const DotArgs& args) {
   const std::int64_t blocks = args.cols / 32;
@@ -57,6 +69,7 @@ void dot_int8(const DotArgs& args) {
       for (F32x16& a : acc) a = zero();
       const std::int64_t end = (segment + 1) * blocks / 8;
       for (std::int64_t b = segment * blocks / 8; b < end; ++b) {
+        ask_for_next<Format>(args, g, b);
         Decoded d;
         Format::decode(group, b, d);
         add_block<Format, kTile>(

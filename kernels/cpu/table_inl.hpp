@@ -17,8 +17,8 @@
 namespace strata::kernels::STRATA_ISA {
 namespace {
 
-// No software prefetch anywhere: with tasks of a few pages the hardware's own is best (measured
-// against distances of 512 to 16384 bytes).
+// No software prefetch of weights in a row: with tasks of a few pages the hardware's own is best
+// (measured against distances of 512 to 16384 bytes). DotArgs::next is for those that jump.
 
 // In this order: each builds on those before it.
 // clang-format off

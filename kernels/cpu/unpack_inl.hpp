@@ -38,6 +38,7 @@ struct LegacyFormat {
   static constexpr bool kHasMin = kMin;
   static constexpr bool kWide = false;
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
+  static constexpr std::size_t kBlockBytes = kBytes;
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* p = group + block * kBytes;
     d.scale[0] = load_half(p);
@@ -63,6 +64,7 @@ struct Q8_0 {
   static constexpr bool kHasMin = false;
   static constexpr bool kWide = true;
   static constexpr std::size_t kBytes = 16 * 34;
+  static constexpr std::size_t kBlockBytes = kBytes;
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* p = group + block * kBytes;
     d.scale[0] = load_half(p);
@@ -78,6 +80,7 @@ struct KFormat {  // Q4_K, Q5_K
   static constexpr bool kWide = false;
   static constexpr std::size_t kSubBytes = 24 + (kHigh ? 64 : 0) + 256;
   static constexpr std::size_t kBytes = 64 + 8 * kSubBytes;  // of a unit of 256 elements
+  static constexpr std::size_t kBlockBytes = kBytes / 8;     // on average
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* unit = group + (block >> 3) * kBytes;
     const std::byte* p = unit + 64 + (block & 7) * kSubBytes;
@@ -104,6 +107,7 @@ struct Q6_K {
   static constexpr bool kWide = false;
   static constexpr std::size_t kSubBytes = 32 + 128 + 256;
   static constexpr std::size_t kBytes = 32 + 8 * kSubBytes;
+  static constexpr std::size_t kBlockBytes = kBytes / 8;
   STRATA_INLINE void decode(const std::byte* group, std::int64_t block, Decoded& d) {
     const std::byte* unit = group + (block >> 3) * kBytes;
     const std::byte* p = unit + 32 + (block & 7) * kSubBytes;

@@ -36,24 +36,16 @@ class CudaCopier final : public Copier {
 
 class CudaPinned final : public Pinned {
  public:
-  CudaPinned() = default;
+  // In one piece: no copy may cross from one to another.
+  explicit CudaPinned(std::span<const std::byte> memory) : memory_(memory.data()) {
+    cuda::pin(memory_, memory.size());
+  }
   CudaPinned(const CudaPinned&) = delete;
   CudaPinned& operator=(const CudaPinned&) = delete;
-  // In slices: a driver refuses what is large at once.
-  void add(std::span<const std::byte> memory) {
-    constexpr std::size_t kSlice = std::size_t{256} << 20;
-    for (std::size_t done = 0; done < memory.size(); done += kSlice) {
-      const auto slice = memory.subspan(done, std::min(kSlice, memory.size() - done));
-      cuda::pin(slice.data(), slice.size());
-      slices_.push_back(slice.data());
-    }
-  }
-  ~CudaPinned() override {
-    for (const void* slice : slices_) cuda::unpin(slice);
-  }
+  ~CudaPinned() override { cuda::unpin(memory_); }
 
  private:
-  std::vector<const void*> slices_;
+  const void* memory_;
 };
 
 }  // namespace
@@ -64,9 +56,7 @@ std::unique_ptr<Copier> CudaDevice::make_copier() {
 
 std::unique_ptr<Pinned> CudaDevice::pin(std::span<const std::byte> memory) {
   static_cast<void>(state_->use());
-  auto pinned = std::make_unique<CudaPinned>();
-  pinned->add(memory);
-  return pinned;
+  return std::make_unique<CudaPinned>(memory);
 }
 
 }  // namespace strata::device

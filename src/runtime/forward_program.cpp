@@ -1,6 +1,7 @@
 // Windows of a few rows as programs: the device runs the whole pass, and asks for the experts that
 // it lacks; the host computes those, and sees every choice on the way.
 #include "src/runtime/part_timer.hpp"
+#include "strata/base/error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,13 +10,23 @@ namespace strata::runtime {
 
 using device::Rows;
 
+// A few layers as one program; the first has the embedding, the last the head. In pieces, because a
+// driver's queue is finite: a whole pass might not fit, its launch would wait for the device, and
+// the device for the host, which is launching.
+struct Forward::Segment {
+  std::unique_ptr<device::Program> program;
+  std::vector<Span> spans;  // where its parts are timed
+};
+namespace {
+constexpr int kSegmentLayers = 8;
+}
+
 // All windows of as many rows and the same kind. Events between calls keep the device from running
-// them back to back: a program with them tells now and then what the parts take.
+// them back to back: segments with them tell now and then what the parts take.
 struct Forward::Recorded {
   int rows = 0;
   int kind = 0;
-  std::unique_ptr<device::Program> plain, timed;
-  std::vector<Span> spans;  // of `timed`
+  std::vector<Segment> plain, timed;
   std::uint64_t runs = 0;
   std::array<std::uint64_t, kParts> bytes{};  // of weights
   std::array<double, kParts> seconds{};       // of the last timed run
@@ -30,18 +41,10 @@ Forward::~Forward() = default;
 Rows Forward::run_program() {
   Recorded& recorded = program_of_window();
   const bool timed = recorded.is_timed();
-  device::Program& program = timed ? *recorded.timed : *recorded.plain;
   if (replay_ != nullptr) bring_replayed_choices();
   tiers_.publish();
-  device_.start(program);
   try {
-    for (int layer = 0; layer < model_.h.layers; ++layer) {
-      const core::ExpertTiers::Served served = tiers_.serve(layer, count_);
-      stats_.of(Part::kExperts).bytes += served.bytes;
-      if (observer_) {
-        observer_(layer, served.choice.ids, served.choice.weights, model_.h.experts_used);
-      }
-    }
+    run_segments(timed ? recorded.timed : recorded.plain);
     device_.synchronize();
   } catch (...) {
     tiers_.release();
@@ -54,8 +57,11 @@ Rows Forward::run_program() {
   ++recorded.runs;
   if (timed) {
     recorded.seconds.fill(0);
-    for (const Span& span : recorded.spans) {
-      recorded.seconds[static_cast<std::size_t>(span.part)] += program.seconds(span.from, span.to);
+    for (const Segment& segment : recorded.timed) {
+      for (const Span& span : segment.spans) {
+        recorded.seconds[static_cast<std::size_t>(span.part)] +=
+            segment.program->seconds(span.from, span.to);
+      }
     }
   }
   for (std::size_t part = 0; part < kParts; ++part) {
@@ -67,20 +73,34 @@ Rows Forward::run_program() {
   return rows(program_host_logits_, count_, program_logits(count_).width);
 }
 
+// One segment more is launched than is being served: the device goes on without a gap.
+void Forward::run_segments(const std::vector<Segment>& segments) {
+  device_.start(*segments.front().program);
+  for (int layer = 0; layer < model_.h.layers; ++layer) {
+    const auto next = static_cast<std::size_t>(layer / kSegmentLayers + 1);
+    if (layer % kSegmentLayers == 0 && next < segments.size())
+      device_.start(*segments[next].program);
+    const core::ExpertTiers::Served served = tiers_.serve(layer, count_);
+    stats_.of(Part::kExperts).bytes += served.bytes;
+    if (observer_) {
+      observer_(layer, served.choice.ids, served.choice.weights, model_.h.experts_used);
+    }
+  }
+}
+
 Forward::Recorded& Forward::program_of_window() {
   const int kind = device_.window_kind();
   for (const auto& recorded : programs_) {
     if (recorded->rows == count_ && recorded->kind == kind) return *recorded;
   }
   make_program_memory();
-  auto recorded = std::make_unique<Recorded>();
+  auto recorded = std::make_shared<Recorded>();
   recorded->rows = count_;
   recorded->kind = kind;
   const Stats before = stats_;
   recorded->plain = record(false);
   stats_ = before;
   recorded->timed = record(true);
-  recorded->spans = spans_;
   const Stats noted = stats_ - before;
   stats_ = before;
   for (std::size_t part = 0; part < kParts; ++part) {
@@ -103,34 +123,43 @@ Rows Forward::program_logits(int count) const noexcept {
   return rows(program_logits_, count, model_.head.matrix.groups() * quant::kGroupRows);
 }
 
-std::unique_ptr<device::Program> Forward::record(bool timed) {
-  const model::HParams& h = model_.h;
+std::vector<Forward::Segment> Forward::record(bool timed) {
   timed_ = timed;
-  spans_.clear();
-  device_.begin_recording();
-  try {
-    {
-      const PartTimer timer(*this, Part::kOther);
-      device_.embed(model_.token_embd, rows(x_, count_, h.embd));
+  std::vector<Segment> segments;
+  for (int layer = 0; layer < model_.h.layers; layer += kSegmentLayers) {
+    spans_.clear();
+    device_.begin_recording();
+    try {
+      record_layers(layer, std::min(layer + kSegmentLayers, model_.h.layers));
+    } catch (...) {
+      device_.abandon_recording();
+      throw;
     }
-    for (int layer = 0; layer < h.layers; ++layer) {
-      attention_block(layer, {}, false);
-      const OnDevice choice = replay_ == nullptr ? route(layer) : replayed(layer);
-      const PartTimer timer(*this, Part::kExperts);
-      tiers_.record(layer, rows(norm_, count_, h.embd), choice.ids, choice.weights,
-                    rows(parts_, count_ * h.experts_used, h.embd), rows(x_, count_, h.embd));
-    }
-    const Rows logits = program_logits(count_);
-    head(logits);
-    const PartTimer timer(*this, Part::kHead);
-    device_.copy_to_host_later(program_host_logits_->data(), program_logits_->data(),
-                               sizeof(float) * static_cast<std::size_t>(logits.count) *
-                                   static_cast<std::size_t>(logits.width));
-  } catch (...) {
-    device_.abandon_recording();
-    throw;
+    segments.push_back({device_.end_recording(), spans_});
   }
-  return device_.end_recording();
+  return segments;
+}
+
+void Forward::record_layers(int first, int end) {
+  const model::HParams& h = model_.h;
+  if (first == 0) {
+    const PartTimer timer(*this, Part::kOther);
+    device_.embed(model_.token_embd, rows(x_, count_, h.embd));
+  }
+  for (int layer = first; layer < end; ++layer) {
+    attention_block(layer, {}, false);
+    const OnDevice choice = replay_ == nullptr ? route(layer) : replayed(layer);
+    const PartTimer timer(*this, Part::kExperts);
+    tiers_.record(layer, rows(norm_, count_, h.embd), choice.ids, choice.weights,
+                  rows(parts_, count_ * h.experts_used, h.embd), rows(x_, count_, h.embd));
+  }
+  if (end < h.layers) return;
+  const Rows logits = program_logits(count_);
+  head(logits);
+  const PartTimer timer(*this, Part::kHead);
+  device_.copy_to_host_later(program_host_logits_->data(), program_logits_->data(),
+                             sizeof(float) * static_cast<std::size_t>(logits.count) *
+                                 static_cast<std::size_t>(logits.width));
 }
 
 // The router is computed all the same.

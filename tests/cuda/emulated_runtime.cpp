@@ -26,8 +26,8 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
   std::unique_ptr<Work> captured;  // while capturing
-  std::thread graph;
-  std::atomic<bool> running{false};
+  std::thread graph;            // runs the last that was launched, after those before it
+  std::atomic<int> running{0};  // graphs
   void wait() {
     if (graph.joinable()) graph.join();
   }
@@ -205,11 +205,11 @@ Graph end_capture(Stream stream) {
 void abandon_capture(Stream stream) noexcept { stream->captured.reset(); }
 void launch_graph(Graph graph, Stream stream) {
   call("cudaGraphLaunch");
-  stream->wait();
-  stream->running = true;
-  stream->graph = std::thread([graph, stream] {
+  ++stream->running;
+  stream->graph = std::thread([graph, stream, before = std::move(stream->graph)]() mutable {
+    if (before.joinable()) before.join();
     for (const auto& work : graph->work) work();
-    stream->running = false;
+    --stream->running;
   });
 }
 void destroy_graph(Graph graph) noexcept {
@@ -218,7 +218,7 @@ void destroy_graph(Graph graph) noexcept {
 }
 bool is_done(Stream stream) {
   call("cudaStreamQuery");
-  return !stream->running;
+  return stream->running == 0;
 }
 
 Event create_event() {

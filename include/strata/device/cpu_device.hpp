@@ -72,8 +72,16 @@ class CpuDevice final : public Device {
   void attention_by_tile(Rows q, int layer, const AttentionShape& shape, Rows out);
   void attention_by_chunk(Rows q, int layer, const AttentionShape& shape, Rows out, int longest);
   struct ExpertPlan;
-  void gate_up(const ExpertPlan& plan);
-  void down(const ExpertPlan& plan, Rows parts);
+  void whole(const ExpertPlan& plan, Rows parts);
+  void by_rows(const ExpertPlan& plan, Rows parts);
+  struct Span {
+    std::int64_t first, last;
+  };
+  // Pieces of item i: blocks of 32 hidden units, groups of 16 output rows. `next_blob`: the expert
+  // that the thread computes next, or null.
+  void gate_up(const ExpertPlan& plan, std::size_t i, Span blocks, const std::byte* next_blob);
+  void down(const ExpertPlan& plan, std::size_t i, Span groups, const std::byte* next_blob,
+            Rows parts);
 
   ThreadPool& pool_;
   const kernels::Kernels& kernels_;

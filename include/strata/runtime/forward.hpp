@@ -115,11 +115,14 @@ class Forward {
   [[nodiscard]] Choice replay_choice(int layer, std::size_t choices);
   void add_times();
   // Windows as programs: forward_program.cpp.
+  struct Segment;
   struct Recorded;
   class PartTimer;
   [[nodiscard]] device::Rows run_program();
   [[nodiscard]] Recorded& program_of_window();
-  [[nodiscard]] std::unique_ptr<device::Program> record(bool timed);
+  [[nodiscard]] std::vector<Segment> record(bool timed);
+  void record_layers(int first, int end);
+  void run_segments(const std::vector<Segment>& segments);
   void make_program_memory();
   [[nodiscard]] device::Rows program_logits(int count) const noexcept;
   [[nodiscard]] OnDevice replayed(int layer);
@@ -153,7 +156,7 @@ class Forward {
   std::unique_ptr<device::Memory> host_choice_, host_logits_;
   std::unique_ptr<device::Memory> replay_choice_;  // in the host's memory, on its way to choice_
   Stats stats_;
-  std::vector<std::unique_ptr<Recorded>> programs_;
+  std::vector<std::shared_ptr<Recorded>> programs_;
   std::unique_ptr<device::Memory> program_logits_, program_host_logits_;
   std::unique_ptr<device::Memory> program_choices_, program_host_choices_;  // with a trace
 };
