@@ -1,4 +1,5 @@
 // Temporary: times the candidates of a kernel in graphs.
+#include "bench/cuda/variants.hpp"
 #include "kernels/cuda/dot.cuh"
 
 #include <cstdio>
@@ -6,39 +7,6 @@
 
 namespace strata::cuda {
 namespace {
-
-struct Timer {
-  cudaStream_t stream;
-  cudaEvent_t a, b;
-  Timer() {
-    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    cudaEventCreate(&a);
-    cudaEventCreate(&b);
-  }
-  // us of one of n calls
-  template <class F>
-  double us(int n, const F& call) {
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
-    for (int i = 0; i < n; ++i) call(i);
-    cudaStreamEndCapture(stream, &graph);
-    cudaGraphInstantiate(&exec, graph, 0);
-    float best = 1e9f;
-    for (int r = 0; r < 4; ++r) {
-      cudaEventRecord(a, stream);
-      cudaGraphLaunch(exec, stream);
-      cudaEventRecord(b, stream);
-      cudaStreamSynchronize(stream);
-      float ms = 0;
-      cudaEventElapsedTime(&ms, a, b);
-      if (r > 0 && ms < best) best = ms;
-    }
-    cudaGraphExecDestroy(exec);
-    cudaGraphDestroy(graph);
-    return best * 1e3 / n;
-  }
-};
 
 // Programmatic dependent launch: the next kernel's blocks start as this one's have all started.
 template <class Kernel>
@@ -70,31 +38,6 @@ struct Empty {
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
     if (out == nullptr) return;
     block.each([&](int thread) { out[thread] = 1.0f; });
-  }
-};
-
-struct Bench {
-  Timer timer;
-  std::byte* weights;
-  std::byte* x;
-  float* out;
-  DotJob* jobs;
-  static constexpr std::size_t kBytes = std::size_t{1} << 30;
-  static constexpr int kMostJobs = 4096;
-  double copy = 4264.5e9;
-
-  Bench() {
-    cudaMalloc(&weights, kBytes + (std::size_t{64} << 20));
-    cudaMemset(weights, 0, kBytes);
-    cudaMalloc(&x, 64 << 20);
-    cudaMemset(x, 0, 64 << 20);
-    cudaMalloc(&out, 256 << 20);
-    cudaMalloc(&jobs, sizeof(DotJob) * kMostJobs);
-  }
-  void set_jobs(int tokens, std::size_t bytes, int count) {
-    std::vector<DotJob> j;
-    for (int i = 0; i < count; ++i) j.push_back({weights + bytes * i, (i % 40) * tokens, tokens});
-    cudaMemcpy(jobs, j.data(), sizeof(DotJob) * j.size(), cudaMemcpyHostToDevice);
   }
 };
 
@@ -191,48 +134,6 @@ void format(Bench& b, const char* name, int unit) {
   one<Format, 8, 8, 8, 2>(b, name, Format::kBytes, unit);
 }
 
-void time_attention(Bench& b) {
-  constexpr int kHeads = 32, kKv = 4, kDim = 128;
-  for (const int position : {0, 100, 255, 1000, 4000, 32000}) {
-    const int capacity = (position + 16) / 16 * 16;
-    const std::size_t half = std::size_t{2} * kKv * kDim * capacity;
-    const int n = static_cast<int>(std::min<std::size_t>(48, Bench::kBytes / (2 * half)));
-    std::vector<Place> places;
-    for (int i = 0; i < n; ++i) {
-      places.push_back({b.weights + 2 * half * i, b.weights + 2 * half * i + half, Cells::kF16, capacity, position, 0});
-    }
-    Place* p;
-    QueryRows* tiles;
-    float* partials;
-    const QueryRows tile{0, 1};
-    cudaMalloc(&p, sizeof(Place) * n);
-    cudaMalloc(&tiles, sizeof tile);
-    cudaMalloc(&partials, 64 << 20);
-    cudaMemcpy(p, places.data(), sizeof(Place) * n, cudaMemcpyHostToDevice);
-    cudaMemcpy(tiles, &tile, sizeof tile, cudaMemcpyHostToDevice);
-    AttentionArgs a;
-    a.q = reinterpret_cast<float*>(b.x);
-    a.tiles = tiles;
-    a.tile_count = 1;
-    a.heads = kHeads;
-    a.kv_heads = kKv;
-    a.head_dim = kDim;
-    a.scale = 0.1f;
-    a.out = b.out;
-    a.rows = 1;
-    a.chunks = position / 256 + 1 > 1 ? position / 256 + 1 : 0;
-    a.partials = partials;
-    const double us = b.timer.us(n, [&](int i) {
-      a.places = p + i;
-      attention(b.timer.stream, a);
-    });
-    std::printf("attention at %5d: %7.2f us %5.1f %%\n", position, us, 100 * 2.0 * kKv * kDim * 2 * (position + 1) / us / 1e-6 / b.copy);
-    cudaFree(p);
-    cudaFree(tiles);
-    cudaFree(partials);
-  }
-}
-
 void time_rows(Bench& b) {
   const auto show = [&](const char* what, const auto& call) { std::printf("%-30s %6.2f us\n", what, b.timer.us(100, call)); };
   float* x = reinterpret_cast<float*>(b.x);
@@ -258,9 +159,11 @@ void time_rows(Bench& b) {
 
 }  // namespace
 
+void run_attention(Bench& b);
+
 void run_variants() {
   Bench b;
-  time_attention(b);
+  run_attention(b);
   time_rows(b);
   std::printf("%-30s %18s %18s %18s %18s %18s %18s\n", "", "4096x4096", "2048x2048", "40 gate+up", "40 down", "8 gate+up", "8 down");
   for (const int blocks : {1, 128, 256, 1024, 5120}) {

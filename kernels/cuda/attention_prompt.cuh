@@ -493,7 +493,7 @@ struct AttentionPromptKernel {
       if (query >= w.queries || visible(shared, query, w.chunk) <= 0) continue;
       const std::int64_t row = w.row(query);
       const Join& result = shared.running[query];
-      if (a.chunks == 0) {
+      if (a.chunks == 0 || shared.position[query] < kAttentionSpan) {  // or the only chunk
         float* to = a.out + (row * a.heads + w.head(query)) * a.head_dim + tile.dim;
         STRATA_UNROLL(4)
         for (int d = 0; d < 4; ++d) to[d] = div_rn(out.running[i][d], result.sum);

@@ -3,9 +3,9 @@
 namespace strata::cuda {
 namespace {
 
-template <class Format, int kWarps, int kRows>
+template <class Format, int kWarps, int kRows, int kBlocks>
 void launch_variant(Stream stream, DotArgs args) {
-  using Kernel = DotTileKernel<Format, kWarps, kRows>;
+  using Kernel = DotTileKernel<Format, kWarps, kRows, kBlocks>;
   if (args.job == nullptr)
     args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, kTileTokens));
   std::int64_t groups = 0;
@@ -15,8 +15,8 @@ void launch_variant(Stream stream, DotArgs args) {
 
 template <class Format>
 void launch_tiles(Stream stream, const DotArgs& args) {
-  if (args.variant == 0) return launch_variant<Format, 4, 4>(stream, args);
-  launch_variant<Format, 8, 2>(stream, args);
+  if (args.variant == 0) return launch_variant<Format, 4, 2, 3>(stream, args);
+  launch_variant<Format, 4, 2, 4>(stream, args);
 }
 
 }  // namespace

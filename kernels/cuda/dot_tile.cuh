@@ -16,13 +16,13 @@
 
 namespace strata::cuda {
 
-template <class Format, int kWarpCount, int kWarpRows>
+template <class Format, int kWarpCount, int kWarpRows, int kBlocks>
 struct DotTileKernel {
   static constexpr const char* kName = "dot_tile";
   static constexpr int kWarps = kWarpCount;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kResident = 2;
-  static constexpr int kGroups = 8;  // of 16 rows
+  static constexpr int kResident = kBlocks;
+  static constexpr int kGroups = kWarpCount * kWarpRows / 2;  // of 16 rows
   static constexpr int kTokens = kTileTokens;
   static constexpr int kRows = kWarpRows;  // groups that a warp multiplies
   static constexpr int kColumns = 4;       // with as many 8 tokens

@@ -230,9 +230,12 @@ struct AttentionArgs {
   float* out = nullptr;  // [rows][heads * head_dim]
   // Split: each chunk of positions by a block of its own, then joined. partials: room for
   // rows * chunks * heads * (head_dim + 2) floats.
-  int chunks = 0;  // of the longest row; 0: no split, a block walks its rows' chunks in order
+  int chunks = 0;  // of the longest row, or more; 0: no split, a block walks its rows' chunks
   int rows = 0;
   float* partials = nullptr;
+  // With a split: zeros, tile_count * heads * kAttentionQueries of them, and zeros again afterwards.
+  // Then one launch does all; null: the chunks are joined by a second one.
+  std::int32_t* arrivals = nullptr;
 };
 void attention(Stream stream, const AttentionArgs& args);
 void attention_prompt(Stream stream, const AttentionArgs& args);  // attention() of wide tiles

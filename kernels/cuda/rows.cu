@@ -43,7 +43,13 @@ void embed(Stream stream, gguf::Type type, const EmbedArgs& args) {
 
 void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t width, int rows,
               float eps, float* y) {
-  launch(stream, rows, RmsNormKernel{x, weight, width, eps, y});
+  using Narrow = RmsNormNarrowKernel;
+  if (width <= Narrow::kWidth) {
+    launch(stream, ceil_div(rows, Narrow::kRows),
+           Narrow{x, weight, static_cast<int>(width), rows, eps, y});
+  } else {
+    launch(stream, rows, RmsNormKernel{x, weight, width, eps, y});
+  }
 }
 
 void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count) {
