@@ -20,10 +20,6 @@
 #include <string_view>
 #include <vector>
 
-namespace strata::cuda {
-void run_variants();
-}
-
 namespace strata::device {
 namespace {
 
@@ -299,7 +295,6 @@ int run(int index, bool prompts_only) {
   const std::unique_ptr<Device> gpu = make_cuda_device({.gpu = index});
   const double copy = copy_bandwidth(*gpu);
   fmt::print("{}\ncopy: {:.1f} GB/s, reads and writes\n\n", gpu->description(), copy / 1e9);
-  cuda::run_variants();
   fmt::print("{:<22} {:<5} {:>7} {:>10} {:>9} {:>8}\n", "", "type", "tokens", "us/call", "GB/s",
              "of copy");
   using gguf::Type;

@@ -9,6 +9,12 @@ namespace strata::cuda {
 
 inline constexpr float kLargestHalf = 65504.0f;
 
+// Of all threads: the cells of a window are fewer than 2^32, and the GPU divides 32 bits sooner.
+template <int kThreads>
+STRATA_DEVICE unsigned thread_of_grid(const Block<kThreads>& block, int thread) {
+  return static_cast<unsigned>(block.index) * kThreads + static_cast<unsigned>(thread);
+}
+
 // 32 elements of row `row` of a group, exactly the values the blocks say.
 template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
@@ -187,11 +193,11 @@ struct RopeKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
     block.each([&](int thread) {
-      const int half = a.n_rot / 2;
-      const std::int64_t i = block.index * kThreads + thread;
-      const std::int64_t head = i / half;  // of all rows
-      if (head >= static_cast<std::int64_t>(a.rows) * a.heads) return;
-      const int j = static_cast<int>(i % half);
+      const unsigned half = static_cast<unsigned>(a.n_rot) / 2;
+      const unsigned i = thread_of_grid(block, thread);
+      const unsigned head = i / half;  // of all rows
+      if (head >= static_cast<unsigned>(a.rows * a.heads)) return;
+      const unsigned j = i % half;
       const float* table =
           a.table + static_cast<std::int64_t>(a.places[head / a.heads].position) * a.n_rot;
       const float c = table[j];
@@ -271,12 +277,12 @@ struct KvAppendKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
     block.each([&](int thread) {
-      const std::int64_t i = block.index * kThreads + thread;
-      const std::int64_t width = static_cast<std::int64_t>(kv_heads) * head_dim;
-      if (i >= rows * width) return;
+      const unsigned i = thread_of_grid(block, thread);
+      const unsigned width = static_cast<unsigned>(kv_heads * head_dim);
+      if (i >= static_cast<unsigned>(rows) * width) return;
       const Place p = at_layer(places[i / width], layer);
-      const std::int64_t head = i % width / head_dim;
-      const std::int64_t d = i % head_dim;
+      const std::int64_t head = i % width / static_cast<unsigned>(head_dim);
+      const std::int64_t d = i % static_cast<unsigned>(head_dim);
       const std::int64_t position = p.position;
       if (p.cells == Cells::kQ8) {
         write_q8(p, head, static_cast<int>(d), k + i - d, v + i - d);
@@ -304,10 +310,11 @@ struct CombineKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
     block.each([&](int thread) {
-      const std::int64_t i = block.index * kThreads + thread;
-      if (i >= rows * width) return;
-      const std::int64_t row = i / width;
-      const float* part = parts + row * ranks * width + i % width;
+      const unsigned i = thread_of_grid(block, thread);
+      const auto columns = static_cast<unsigned>(width);
+      if (i >= static_cast<unsigned>(rows) * columns) return;
+      const std::int64_t row = i / columns;
+      const float* part = parts + row * ranks * width + i % columns;
       const float* weight = weights + row * ranks;
       float acc = 0.0f;
       for (int r = 0; r < ranks; ++r) acc = fma_rn(weight[r], part[r * width], acc);
