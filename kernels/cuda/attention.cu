@@ -28,7 +28,7 @@ void attention(Stream stream, const AttentionArgs& args) {
   } else {
     launch_queries<8, 1>(stream, args);
   }
-  if (args.chunks != 0 && args.arrivals == nullptr) {
+  if (args.chunks != 0 && (args.wide || args.arrivals == nullptr)) {
     launch(stream, static_cast<std::int64_t>(args.rows) * args.heads, AttentionJoinKernel{args});
   }
 }

@@ -68,25 +68,6 @@ STRATA_DEVICE float unsigned_byte(std::uint32_t bytes, int r) {
   return static_cast<float>(bytes >> (8 * r) & 255U);
 }
 
-// Of formats of four or five bits: nibbles of a chunk pair, and the high bits of all chunks.
-struct NibbleCodes {
-  std::uint32_t nibbles;
-  std::uint32_t high;  // only of five bits
-};
-template <bool kHigh>
-STRATA_DEVICE NibbleCodes load_nibbles(const std::byte* p, int row, int c) {
-  if constexpr (!kHigh) return {load<std::uint32_t>(p + 64 * c + 4 * row), 0};
-  return {load<std::uint32_t>(p + 64 + 64 * c + 4 * row), load<std::uint32_t>(p + 4 * row)};
-}
-// Adds 16 to the codes whose bit, c or c + 4, is set in the vector of high bits.
-template <bool kHigh>
-STRATA_DEVICE CodePair decode_nibbles(NibbleCodes raw, int c) {
-  const CodePair codes = unpack_nibbles(raw.nibbles);
-  if constexpr (!kHigh) return codes;
-  return {codes.low | (raw.high << (4 - c) & 0x10101010U),
-          codes.high | (raw.high >> c & 0x10101010U)};
-}
-
 // A format has Words, what a thread loads of a block; fetch(), which loads them, apart from their
 // use so that many can be under way; and then the codes of rows r and chunks `first` + c, and the
 // rows' scales.
@@ -132,28 +113,6 @@ struct LegacyFormat {
   STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
     return {{w.d.value(r), 0.0f}, kMin ? w.m.value(r) : 0.0f};
   }
-
-  // A lane's codes and a row's scales apart, for many tokens.
-  static constexpr int kCodes = 32 + (kMin ? 32 : 0);  // where codes begin in a block
-  using Codes = NibbleCodes;
-  struct RawScales {
-    std::uint16_t scale;
-    std::uint16_t min;
-  };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    return load_nibbles<kHigh>(group + block * kBytes + kCodes, row, c);
-  }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    return decode_nibbles<kHigh>(raw, c);
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* p = group + block * kBytes + 2 * row;
-    return {load<std::uint16_t>(p), kMin ? load<std::uint16_t>(p + 32) : std::uint16_t{0}};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    return {{half_value(raw.scale), 0.0f}, kMin ? half_value(raw.min) : 0.0f};
-  }
 };
 using Q4_0 = LegacyFormat<false, false, 8>;
 using Q4_1 = LegacyFormat<true, false, 0>;
@@ -192,26 +151,6 @@ struct Q8_0 {
   template <int kRows, int kChunks>
   STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
     return {{w.d.value(r), 0.0f}, 0.0f};
-  }
-
-  // A lane's codes and a row's scales apart, for many tokens.
-  using Codes = CodePair;
-  struct RawScales {
-    std::uint16_t scale;
-  };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    const std::byte* p = group + block * kBytes + 32 + 64 * c + 4 * row;
-    return {load<std::uint32_t>(p), load<std::uint32_t>(p + 256)};
-  }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int) {
-    return {raw.low ^ 0x80808080U, raw.high ^ 0x80808080U};
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    return {load<std::uint16_t>(group + block * kBytes + 2 * row)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    return {{half_value(raw.scale), 0.0f}, 0.0f};
   }
 };
 
@@ -263,38 +202,6 @@ struct KFormat {  // Q4_K, Q5_K
     const std::uint32_t mins = (w.low >> 4 & 0x0f0f0f0fU) | (rest << 2 & 0x30303030U);
     return {{mul_rn(w.d.value(r), unsigned_byte(scales, r)), 0.0f},       // exact
             mul_rn(sub_rn(0.0f, w.m.value(r)), unsigned_byte(mins, r))};  // exact
-  }
-
-  // A lane's codes and a row's scales apart, for many tokens.
-  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
-    return group + (block >> 3) * kBytes + 64 + (block & 7) * kSubBytes;
-  }
-  using Codes = NibbleCodes;
-  struct RawScales {
-    std::uint16_t d;
-    std::uint16_t dmin;
-    std::uint8_t low;
-    std::uint8_t high;
-  };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    return load_nibbles<kHigh>(part(group, block) + 24, row, c);
-  }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    return decode_nibbles<kHigh>(raw, c);
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* unit = group + (block >> 3) * kBytes + 2 * row;
-    const std::byte* p = part(group, block);
-    return {load<std::uint16_t>(unit), load<std::uint16_t>(unit + 32), load<std::uint8_t>(p + row),
-            load<std::uint8_t>(p + 16 + row % 8)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int row) {
-    const int high = raw.high >> (4 * (row / 8)) & 15;
-    const int scale = (raw.low & 15) | (high & 3) << 4;
-    const int min = raw.low >> 4 | (high >> 2) << 4;
-    return {{mul_rn(half_value(raw.d), static_cast<float>(scale)), 0.0f},          // exact
-            mul_rn(sub_rn(0.0f, half_value(raw.dmin)), static_cast<float>(min))};  // exact
   }
 };
 using Q4_K = KFormat<false>;
@@ -348,43 +255,6 @@ struct Q6_K {
       s.part[i] = mul_rn(d, static_cast<float>(static_cast<std::int8_t>(w.scales[i] >> (8 * r))));
     }
     return s;
-  }
-
-  // A lane's codes and a row's scales apart, for many tokens.
-  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
-    return group + (block >> 3) * kBytes + 32 + (block & 7) * kSubBytes;
-  }
-  struct Codes {
-    std::uint32_t nibbles;
-    std::uint32_t low;  // bit pairs of all chunks
-    std::uint32_t high;
-  };
-  struct RawScales {
-    std::uint16_t d;
-    std::uint8_t first;
-    std::uint8_t second;
-  };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    const std::byte* p = part(group, block) + 32 + 4 * row;
-    return {load<std::uint32_t>(p + 128 + 64 * c), load<std::uint32_t>(p),
-            load<std::uint32_t>(p + 64)};
-  }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    const CodePair codes = unpack_nibbles(raw.nibbles);
-    return {codes.low | (raw.low >> (2 * c) << 4 & 0x30303030U),
-            codes.high | (raw.high >> (2 * c) << 4 & 0x30303030U)};
-  }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* p = part(group, block) + row;
-    return {load<std::uint16_t>(group + (block >> 3) * kBytes + 2 * row), load<std::uint8_t>(p),
-            load<std::uint8_t>(p + 16)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    const float super = half_value(raw.d);  // 11 bits: with 8 more the products are exact
-    return {{mul_rn(super, static_cast<float>(static_cast<std::int8_t>(raw.first))),
-             mul_rn(super, static_cast<float>(static_cast<std::int8_t>(raw.second)))},
-            0.0f};
   }
 };
 

@@ -56,7 +56,6 @@ struct DotArgs {
   const std::int32_t* job_count = nullptr;
   std::int32_t columns = 0;  // without
   int tile = kMaxDotTokens;  // with `job`: no count is larger
-  int variant = 0;
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 

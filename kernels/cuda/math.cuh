@@ -63,10 +63,29 @@ STRATA_DEVICE float max_of(float a, float b) { return a > b ? a : b; }
 
 STRATA_DEVICE float abs_of(float x) { return bits_to_float(float_to_bits(x) & 0x7fffffffU); }
 
+// The smaller and the larger; the bound when x is NaN.
+STRATA_DEVICE float at_most(float x, float bound) {
+#ifdef STRATA_GPU
+  return fminf(x, bound);
+#else
+  return x < bound ? x : bound;
+#endif
+}
+STRATA_DEVICE float at_least(float x, float bound) {
+#ifdef STRATA_GPU
+  return fmaxf(x, bound);
+#else
+  return x > bound ? x : bound;
+#endif
+}
+
 STRATA_DEVICE float exp_of(float x) {
-  const float below = x < 88.0f ? x : 88.0f;
-  const float clamped = below > -87.0f ? below : -87.0f;
-  const float n = round_even(mul_rn(clamped, 1.44269504f));
+  const float clamped = at_least(at_most(x, 88.0f), -87.0f);
+  // Beside 1.5 * 2^23 a float has no place for fractions: the sum's low bits are the product,
+  // rounded half to even.
+  constexpr float kRounder = 12582912.0f;
+  const float rounded = add_rn(mul_rn(clamped, 1.44269504f), kRounder);
+  const float n = sub_rn(rounded, kRounder);
   float r = fma_rn(n, -0.693359375f, clamped);
   r = fma_rn(n, 2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
@@ -76,9 +95,8 @@ STRATA_DEVICE float exp_of(float x) {
   p = fma_rn(p, r, 1.6666665459e-1f);
   p = fma_rn(p, r, 5.0000001201e-1f);
   p = add_rn(fma_rn(p, mul_rn(r, r), r), 1.0f);
-  const float power =
-      bits_to_float(static_cast<std::uint32_t>(static_cast<std::int32_t>(n) + 127) << 23);
-  return x < -87.0f ? 0.0f : mul_rn(p, power);
+  const std::uint32_t power = x < -87.0f ? 0U : (float_to_bits(rounded) + 127U) << 23;
+  return mul_rn(p, bits_to_float(power));
 }
 
 STRATA_DEVICE float silu(float x) { return div_rn(x, add_rn(1.0f, exp_of(sub_rn(0.0f, x)))); }

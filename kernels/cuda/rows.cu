@@ -46,7 +46,15 @@ void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t w
   rms_norm(stream, {.x = x, .width = width, .rows = rows, .weight = weight, .eps = eps, .y = y});
 }
 
-void rms_norm(Stream stream, const NormArgs& args) { launch(stream, args.rows, NormKernel{args}); }
+void rms_norm(Stream stream, const NormArgs& args) {
+  using Narrow = RmsNormNarrowKernel;
+  if (args.width <= Narrow::kWidth && args.panels == nullptr && args.parts == nullptr) {
+    launch(stream, ceil_div(args.rows, Narrow::kRows),
+           Narrow{args.x, args.weight, static_cast<int>(args.width), args.rows, args.eps, args.y});
+  } else {
+    launch(stream, args.rows, NormKernel{args});
+  }
+}
 
 void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count) {
   launch(stream, ceil_div(width, KeepRowsKernel::kThreads), KeepRowsKernel{x, width, kept, count});

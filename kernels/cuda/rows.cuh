@@ -144,6 +144,53 @@ struct NormKernel {
   }
 };
 
+// Rows up to kWidth, as heads are: a half-warp a row, whose lanes are the CPU's.
+struct RmsNormNarrowKernel {
+  static constexpr const char* kName = "rms_norm";
+  static constexpr int kThreads = 256;
+  static constexpr int kWidth = 256;
+  static constexpr int kRows = kThreads / 16;
+  static constexpr int kElems = kWidth / 16;  // of a lane
+  struct Shared {
+    float lanes[kRows][16];
+  };
+  struct Elems {
+    float v[kElems];
+  };
+  const float* x;
+  const float* weight;
+  int width;
+  int rows;
+  float eps;
+  float* y;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    PerThread<Elems, kThreads> elems;
+    const auto each_element = [&](int thread, const auto& step) {
+      const std::int64_t row = block.index * kRows + thread / 16;
+      if (row >= rows) return;
+      STRATA_UNROLL(16)
+      for (int i = 0; i < kElems; ++i) {
+        const int column = 16 * i + thread % 16;
+        if (column < width) step(elems[thread].v[i], row * width + column, column);
+      }
+    };
+    block.each([&](int thread) {
+      each_element(thread, [&](float& v, std::int64_t at, int) { v = x[at]; });
+      float sum = 0.0f;
+      each_element(thread, [&](float& v, std::int64_t, int) { sum = fma_rn(v, v, sum); });
+      shared.lanes[thread / 16][thread % 16] = sum;
+    });
+    block.lanes([&](int thread) {
+      const float mean = div_rn(sum_lanes(shared.lanes[thread / 16]), static_cast<float>(width));
+      const float inverse = div_rn(1.0f, sqrt_rn(add_rn(mean, eps)));
+      each_element(thread, [&](float& v, std::int64_t at, int column) {
+        y[at] = mul_rn(mul_rn(v, inverse), weight[column]);
+      });
+    });
+  }
+};
+
 // A thread takes a column, so that rows move up one after the other.
 struct KeepRowsKernel {
   static constexpr const char* kName = "keep_rows";

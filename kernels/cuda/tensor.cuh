@@ -35,6 +35,13 @@ struct DotFragment {
   std::int32_t c[4];  // row 2g with tokens 2t, 2t + 1; row 2g + 1 with the same
 };
 
+// An int32 below 2^22 in magnitude, added to these bits, makes the float 1.5 * 2^23 + that int32:
+// a product that starts here becomes a float by one exact subtraction.
+inline constexpr std::int32_t kFloatBias = 0x4b400000;
+STRATA_DEVICE float unbias(std::int32_t biased) {
+  return sub_rn(bits_to_float(static_cast<std::uint32_t>(biased)), 12582912.0f);
+}
+
 #if defined(__CUDACC__)
 // 8 rows x 8 tokens x 16 elements, of which the larger products are made on compute capability 7.5.
 STRATA_DEVICE void mma_8(std::int32_t& c0, std::int32_t& c1, std::uint32_t a, std::uint32_t b) {
@@ -43,26 +50,30 @@ STRATA_DEVICE void mma_8(std::int32_t& c0, std::int32_t& c1, std::uint32_t a, st
       : "r"(a), "r"(b));
 }
 STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
-                          int half) {
+                          const DotFragment& start, int half) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
-      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
-      : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]));
+      "{%0,%1,%2,%3},{%4,%5},{%6},{%7,%8,%9,%10};"
+      : "=r"(d.c[0]), "=r"(d.c[1]), "=r"(d.c[2]), "=r"(d.c[3])
+      : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]), "r"(start.c[0]),
+        "r"(start.c[1]), "r"(start.c[2]), "r"(start.c[3]));
 #else
+  d = start;
   mma_8(d.c[0], d.c[1], w.a[2 * half], x.b[half]);
   mma_8(d.c[2], d.c[3], w.a[2 * half + 1], x.b[half]);
 #endif
 }
-STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
+STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
+                          const DotFragment& start) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-      : "+r"(d.c[0]), "+r"(d.c[1]), "+r"(d.c[2]), "+r"(d.c[3])
-      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]));
+      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%11,%12,%13};"
+      : "=r"(d.c[0]), "=r"(d.c[1]), "=r"(d.c[2]), "=r"(d.c[3])
+      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]),
+        "r"(start.c[0]), "r"(start.c[1]), "r"(start.c[2]), "r"(start.c[3]));
 #else
-  mma_16(d, w, x, 0);
-  mma_16(d, w, x, 1);
+  mma_16(d, w, x, start, 0);
+  mma_16(d, w, x, d, 1);
 #endif
 }
 #elif defined(STRATA_GPU)
@@ -83,10 +94,13 @@ STRATA_DEVICE void mma_part(DotFragment& d, const WeightFragment& w, const Token
   }
 }
 STRATA_DEVICE void mma_16(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
-                          int half) {
+                          const DotFragment& start, int half) {
+  d = start;
   mma_part(d, w, x, half);
 }
-STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
+STRATA_DEVICE void mma_32(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
+                          const DotFragment& start) {
+  d = start;
   mma_part(d, w, x, 0);
   mma_part(d, w, x, 1);
 }
@@ -102,9 +116,9 @@ STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<DotFragment,
   static_cast<void>(block);
   const int thread = static_cast<int>(threadIdx.x);
   if (half < 0) {
-    mma_32(d[thread], w[thread], x[thread]);
+    mma_32(d[thread], w[thread], x[thread], d[thread]);
   } else {
-    mma_16(d[thread], w[thread], x[thread], half);
+    mma_16(d[thread], w[thread], x[thread], d[thread], half);
   }
 #else
   block.lanes([&](int thread) {
@@ -124,43 +138,6 @@ STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<DotFragment,
 #endif
 }
 
-// ---- many tokens (dot_tile.cuh), whose lanes take rows g and g + 8 as they are
-
-// An int32 below 2^22 in magnitude, added to these bits, makes the float 1.5 * 2^23 + that int32:
-// a product that starts here becomes a float by one exact subtraction.
-inline constexpr std::int32_t kFloatBias = 0x4b400000;
-STRATA_DEVICE float unbias(std::int32_t biased) {
-  return sub_rn(bits_to_float(static_cast<std::uint32_t>(biased)), 12582912.0f);
-}
-
-#ifdef STRATA_GPU
-// d = kFloatBias + w x: the bias stays in registers, where adding to it would have it set anew.
-STRATA_DEVICE void mma_32_biased(DotFragment& d, const WeightFragment& w, const TokenFragment& x) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
-      : "=r"(d.c[0]), "=r"(d.c[1]), "=r"(d.c[2]), "=r"(d.c[3])
-      : "r"(w.a[0]), "r"(w.a[1]), "r"(w.a[2]), "r"(w.a[3]), "r"(x.b[0]), "r"(x.b[1]),
-        "r"(kFloatBias));
-#else
-  d = {{kFloatBias, kFloatBias, kFloatBias, kFloatBias}};
-  mma_32(d, w, x);
-#endif
-}
-STRATA_DEVICE void mma_16_biased(DotFragment& d, const WeightFragment& w, const TokenFragment& x,
-                                 int half) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 "
-      "{%0,%1,%2,%3},{%4,%5},{%6},{%7,%7,%7,%7};"
-      : "=r"(d.c[0]), "=r"(d.c[1]), "=r"(d.c[2]), "=r"(d.c[3])
-      : "r"(w.a[2 * half]), "r"(w.a[2 * half + 1]), "r"(x.b[half]), "r"(kFloatBias));
-#else
-  d = {{kFloatBias, kFloatBias, kFloatBias, kFloatBias}};
-  mma_16(d, w, x, half);
-#endif
-}
-#endif
-
 // What a lane has of kRows x 16 weight rows and kColumns x 8 tokens.
 template <int kRows, int kColumns>
 struct Fragments {
@@ -172,15 +149,17 @@ struct Fragments {
 // In every lane's Fragments f: d[row][column] = kFloatBias + w[row] x[column]; with `half` 0 or 1
 // of the first or last 16 elements only, with -1 of all. No barrier: a warp stands alone.
 template <int kThreads, class Operands>
-STRATA_DEVICE void multiply(const Block<kThreads>& block, PerThread<Operands, kThreads>& operands,
-                            int row, int column, int half = -1) {
+STRATA_DEVICE void multiply_biased(const Block<kThreads>& block,
+                                   PerThread<Operands, kThreads>& operands, int row, int column,
+                                   int half = -1) {
 #ifdef STRATA_GPU
   static_cast<void>(block);
   auto& f = operands[static_cast<int>(threadIdx.x)].f;
+  constexpr DotFragment kStart = {{kFloatBias, kFloatBias, kFloatBias, kFloatBias}};
   if (half < 0) {
-    mma_32_biased(f.d[row][column], f.w[row], f.x[column]);
+    mma_32(f.d[row][column], f.w[row], f.x[column], kStart);
   } else {
-    mma_16_biased(f.d[row][column], f.w[row], f.x[column], half);
+    mma_16(f.d[row][column], f.w[row], f.x[column], kStart, half);
   }
 #else
   block.lanes([&](int thread) {
