@@ -27,6 +27,13 @@ constexpr std::array kNeedCache = {"--expert-cache-per-layer",
 
 }  // namespace
 
+CLI::Option* add_policy(CLI::App& app, std::string& policy) {
+  return add_choice(app, "--cache-policy", policy,
+                    {"default", "mixture", "pairs", "none", "fill", "static", "lru", "lfu", "lfru"},
+                    "which experts stay; docs/cache-policies.md compares them")
+      ->capture_default_str();
+}
+
 void CacheFlags::add(CLI::App& app) {
   app_ = &app;
   const auto option = [&](const char* name, auto& value, const char* type, const char* help) {
@@ -44,11 +51,7 @@ void CacheFlags::add(CLI::App& app) {
          "minutes between these; 0: at the end only")
       ->check(CLI::Range(0.0, 1e6).description(""))
       ->capture_default_str();
-  add_choice(app, "--cache-policy", policy_,
-             {"default", "mixture", "pairs", "none", "fill", "static", "lru", "lfu", "lfru"},
-             "which experts stay; docs/cache-policies.md compares them")
-      ->capture_default_str()
-      ->group(kGroup);
+  add_policy(app, policy_)->group(kGroup);
   option("--adapt-every", adapt_every_, "N",
          "tokens between adaptive passes; 0: nothing is swapped")
       ->check(CLI::Range(0, 1 << 30).description(""))

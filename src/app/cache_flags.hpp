@@ -9,6 +9,9 @@
 
 namespace strata::app {
 
+// --cache-policy, a name that core::policy_of() knows.
+CLI::Option* add_policy(CLI::App& app, std::string& policy);
+
 class CacheFlags {
  public:
   void add(CLI::App& app);

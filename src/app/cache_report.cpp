@@ -62,9 +62,11 @@ std::string describe_cache(const Engine& engine) {
                                           : fmt::format("{} to {} a layer", least, most);
   return fmt::format(
       "cache    {} of experts, {:.1f} % of all, in {} slots, {}, on a {}\n"
-      "         {} filled from the profile; policy {}: {}{}",
+      "         {} filled {}; policy {}: {}{}",
       bytes(cache.bytes()), 100 * share(cache.bytes(), engine.report().expert_bytes), cache.slots(),
       slots, caching->accelerator(), caching->control().swaps().prefilled,
+      caching->profile() || caching->control().swaps().prefilled == 0 ? "from the profile"
+                                                                      : "evenly, without a profile",
       core::policy_name(caching->options().policy.kind), adaptation(caching->options()),
       describe_loss(*caching));
 }

@@ -64,7 +64,8 @@ void EngineFlags::add(CLI::App& app, Context context) {
   add_choice(app, "--kv,--kv-type", kv_, {"f16", "f32", "q8_0"},
              "cells of the KV cache; by default f16, with --activations f32 f32")
       ->group(group);
-  app.add_option("--window", window_, "most tokens of a prompt computed at once")
+  app.add_option("--window", window_,
+                 "most tokens of a prompt computed at once; 0: 512 on a CPU, 2048 on a GPU")
       ->type_name("N")
       ->capture_default_str()
       ->group(group);

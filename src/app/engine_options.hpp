@@ -33,7 +33,7 @@ class EngineFlags {
   std::string model_;
   int context_ = 0;
   int threads_ = 0;
-  int window_ = 512;
+  int window_ = 0;
   std::string isa_, kv_;
   std::string device_ = "auto";
   int gpu_ = 0;

@@ -28,9 +28,9 @@ Reads only the file's header. With --vram dense weights, keys and values, activa
 cache are on a GPU of that size, and the experts in RAM. The exit code is 0 if all fits, else 5.)";
 
 struct PlanOptions {
-  std::string model, vram, ram, cache, kv = "f16";
+  std::string model, vram, ram, cache, fetch, policy = "default", kv = "f16";
   int context = 0;
-  int window = 512;
+  int window = 0;
   std::int64_t reserve_mib = static_cast<std::int64_t>(kDefaultReserveBytes >> 20);
   bool on_disk = false;
   bool json = false;
@@ -68,10 +68,12 @@ core::PlanInput input_of(const PlanOptions& options) {
   CacheOptions cache;
   const bool gpu = !options.vram.empty();
   if (!options.cache.empty()) cache.size = core::parse_cache_request(options.cache);
+  if (!options.fetch.empty()) cache.fetch = core::parse_fetch_request(options.fetch);
+  cache.policy.kind = core::policy_of(options.policy).value();
   cache = runtime::resolve(cache, gpu);
   cache.reserve_bytes = static_cast<std::uint64_t>(options.reserve_mib) << 20;
-  core::PlanInput in =
-      runtime::plan_input(h, tensors, {context, options.window, parse_kv_type(options.kv)}, cache);
+  core::PlanInput in = runtime::plan_input(
+      h, tensors, {context, window_of(options.window, gpu), parse_kv_type(options.kv)}, cache);
   in.accelerator = runtime::accelerator_of(cache, gpu);
   if (gpu) in.accelerator_bytes = core::parse_size(options.vram);
   in.experts_on_disk = options.on_disk;
@@ -118,14 +120,19 @@ Command add_plan(CLI::App& program) {
   add_choice(*app, "--kv,--kv-type", o->kv, {"f16", "f32", "q8_0"}, "cells of the KV cache")
       ->capture_default_str()
       ->group(what);
-  app->add_option("--window", o->window, "most tokens of a prompt computed at once")
+  app->add_option("--window", o->window,
+                  "most tokens of a prompt computed at once; 0: 512 on a CPU, 2048 on a GPU")
       ->type_name("N")
-      ->check(CLI::Range(1, 16384).description(""))
+      ->check(CLI::Range(0, 16384).description(""))
       ->capture_default_str()
       ->group(what);
   app->add_option("--expert-cache", o->cache,
                   "experts on the accelerator; by default auto with --vram, else 0")
       ->type_name("N|SIZE|auto")
+      ->group(what);
+  add_policy(*app, o->policy)->group(what);
+  app->add_option("--pcie-frac", o->fetch, "share of the misses that is fetched over the link")
+      ->type_name("auto|F")
       ->group(what);
   app->add_flag("--experts-on-disk", o->on_disk, "the experts in a file, not in RAM")->group(what);
   app->add_flag("--json", o->json, "print the plan as JSON, sizes in bytes")->group(what);

@@ -40,6 +40,20 @@ CacheControl::~CacheControl() { copies_.stop(); }
 
 void CacheControl::warm_start(const Profile& profile, const Progress& progress) {
   if (options_.policy.kind == PolicyKind::kNone) return;
+  from_profile_ = true;
+  fill(profile, progress);
+}
+
+void CacheControl::fill_evenly(const Progress& progress) {
+  using enum PolicyKind;
+  const PolicyKind kind = options_.policy.kind;
+  const bool swaps = options_.adapt_every > 0 && kind != kNone && kind != kFill && kind != kStatic;
+  const bool all = cache_.slots() == static_cast<int>(geometry_.pairs());
+  if (!swaps && !(all && kind == kFill)) return;
+  fill(profile_from_counts(std::vector<double>(geometry_.pairs(), 1.0), geometry_), progress);
+}
+
+void CacheControl::fill(const Profile& profile, const Progress& progress) {
   for (const RankedExpert ranked : profile.ranked) {
     if (cache_.held(ranked.layer) == cache_.quota(ranked.layer)) continue;
     start(cache_.begin({ranked.layer, ranked.expert}), true);
@@ -57,11 +71,11 @@ void CacheControl::drain() {
   land();
 }
 
-void CacheControl::start(const ExpertCache::Fill& fill, bool from_profile) {
+void CacheControl::start(const ExpertCache::Fill& fill, bool from_start) {
   arriving_[static_cast<std::size_t>(fill.slot)] = fill.id;
   states_[at(fill.id)] = ExpertState::kArriving;
   residences_[at(fill.id)] = {
-      .from_profile = from_profile, .admitted = false, .served = false, .window = window_};
+      .from_start = from_start, .admitted = false, .served = false, .window = window_};
   copies_.submit(fill);
 }
 
@@ -119,8 +133,8 @@ void CacheControl::count_hits(int layer, std::span<const std::int32_t> experts) 
     if (states_[i] != ExpertState::kResident || residences_[i].window == window_) continue;
     Residence& residence = residences_[i];
     residence.window = window_;
-    if (residence.from_profile) {
-      ++hits_profile_[static_cast<std::size_t>(layer)];
+    if (residence.from_start) {
+      if (from_profile_) ++hits_profile_[static_cast<std::size_t>(layer)];
     } else if (!residence.served) {
       ++(residence.admitted ? swaps_.admitted_useful : swaps_.useful);
     }
@@ -162,7 +176,7 @@ void CacheControl::admit_fetched() {
     }
     states_[at(id)] = ExpertState::kResident;
     residences_[at(id)] = {
-        .from_profile = false, .admitted = true, .served = false, .window = window_};
+        .from_start = false, .admitted = true, .served = false, .window = window_};
     ++swaps_.admitted;
   }
   cache_.forget_staged();
@@ -208,7 +222,7 @@ void CacheControl::pass(double slow, double fast) {
 void CacheControl::leave(ExpertId victim) {
   states_[at(victim)] = ExpertState::kAbsent;
   const Residence& residence = residences_[at(victim)];
-  if (!residence.from_profile && !residence.admitted && !residence.served) ++swaps_.wasted;
+  if (!residence.from_start && !residence.admitted && !residence.served) ++swaps_.wasted;
 }
 
 Profile CacheControl::learned_profile() const {

@@ -96,8 +96,9 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   if (options.threads < 0 || options.threads > 1024) {
     fail(ErrorKind::kUsage, "threads {}: expected 1 to 1024, or 0 for one a core", options.threads);
   }
-  if (options.window < 1 || options.window > 16384) {
-    fail(ErrorKind::kUsage, "window {}: expected 1 to 16384 tokens", options.window);
+  if (options.window < 0 || options.window > 16384) {
+    fail(ErrorKind::kUsage, "window {}: expected 1 to 16384 tokens, or 0 for the default",
+         options.window);
   }
   // unique_ptr by hand: the constructor is private.
   std::unique_ptr<Engine> engine(new Engine());
@@ -115,8 +116,8 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   const bool gpu = engine->gpu_ != nullptr;
   const CacheOptions cache = runtime::resolve(options.cache, gpu);
   const bool cached = cache.size.kind != core::CacheRequest::Kind::kNone;
-  const core::Plan plan =
-      make_plan(options, file, {report.context, options.window, engine->kv_}, cache, gpu);
+  const core::Plan plan = make_plan(
+      options, file, {report.context, window_of(options.window, gpu), engine->kv_}, cache, gpu);
   const CpuTopology topology = detect_topology();
   report.physical_cores = topology.default_threads();
   const ThreadPoolOptions pool = pool_options(options, topology, cached && !gpu);
@@ -145,7 +146,7 @@ std::unique_ptr<Engine> Engine::load(const EngineOptions& options) {
   if (cached && gpu && options.expert_folder.empty()) engine->pin_experts();
   engine->tokenizer_ = std::make_unique<text::Tokenizer>(text::Tokenizer::from_gguf(file));
   engine->chat_template_ = std::string(file.get_string("tokenizer.chat_template").value_or(""));
-  const int window = std::min(options.window, report.context);
+  const int window = std::min(window_of(options.window, gpu), report.context);
   engine->forward_ =
       std::make_unique<runtime::Forward>(*engine->model_, device, *engine->cpu_, window);
   if (engine->caching_) {

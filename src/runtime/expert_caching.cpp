@@ -85,7 +85,11 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
   control_ = std::make_unique<core::CacheControl>(
       *cache_, model.experts, copies_, profile_ ? &*profile_ : nullptr,
       core::CacheControlOptions{options_.policy, options_.adapt_every, options_.adapt_swaps});
-  if (profile_) control_->warm_start(*profile_, progress);
+  if (profile_) {
+    control_->warm_start(*profile_, progress);
+  } else if (!stand_in_) {
+    control_->fill_evenly(progress);
+  }
   forward.tiers().attach(*cache_, accelerator_, forward.max_window() * model.h.experts_used);
   forward.tiers().fetch(*options_.fetch, options_.link_bytes_per_second);
 }

@@ -1,4 +1,4 @@
-#include "src/runtime/part_timer.hpp"
+#include "src/runtime/forward_parts.hpp"
 
 #include "strata/base/clock.hpp"
 
@@ -216,17 +216,14 @@ void Forward::attention_block(int layer, std::span<const WindowToken> window, bo
                                      1.0f / std::sqrt(static_cast<float>(h.head_dim))};
   {
     const PartTimer timer(*this, Part::kOther);
+    device::HeadNorms norms{.eps = h.norm_eps};
     if (w.q_norm.memory) {
-      const Rows q_heads{q.data, count_ * h.heads, h.head_dim};
-      const Rows k_heads{k.data, count_ * h.kv_heads, h.head_dim};
-      device_.rms_norm(q_heads, w.q_norm.data(), h.norm_eps, q_heads);
-      device_.rms_norm(k_heads, w.k_norm.data(), h.norm_eps, k_heads);
+      norms.q = w.q_norm.data();
+      norms.k = w.k_norm.data();
     }
     const device::Rope rope{reinterpret_cast<const float*>(model_.rope_table->data()), h.n_rot,
                             h.arch->rope == model::RopeKind::kHalves};
-    device_.rope(q, h.head_dim, rope);
-    device_.rope(k, h.head_dim, rope);
-    device_.kv_append(k, v, layer, shape);
+    device_.prepare_heads(q, k, v, norms, rope, layer, shape);
   }
   if (last && !every_row_) {
     keep_only_wanted(window);

@@ -1,6 +1,6 @@
 // Windows of a few rows as programs: the device runs the whole pass, and asks for the experts that
 // it lacks; the host computes those, and sees every choice on the way.
-#include "src/runtime/part_timer.hpp"
+#include "src/runtime/forward_parts.hpp"
 #include "strata/base/error.hpp"
 
 #include <algorithm>
@@ -10,31 +10,9 @@ namespace strata::runtime {
 
 using device::Rows;
 
-// A few layers as one program; the first has the embedding, the last the head. In pieces, because a
-// driver's queue is finite: a whole pass might not fit, its launch would wait for the device, and
-// the device for the host, which is launching.
-struct Forward::Segment {
-  std::unique_ptr<device::Program> program;
-  std::vector<Span> spans;  // where its parts are timed
-};
 namespace {
 constexpr int kSegmentLayers = 8;
 }
-
-// All windows of as many rows and the same kind. Events between calls keep the device from running
-// them back to back: segments with them tell now and then what the parts take.
-struct Forward::Recorded {
-  int rows = 0;
-  int kind = 0;
-  std::vector<Segment> plain, timed;
-  std::uint64_t runs = 0;
-  std::array<std::uint64_t, kParts> bytes{};  // of weights
-  std::array<double, kParts> seconds{};       // of the last timed run
-
-  static constexpr std::uint64_t kTimedEvery = 32;
-  // The first runs warm up.
-  [[nodiscard]] bool is_timed() const noexcept { return runs < 3 || runs % kTimedEvery == 0; }
-};
 
 Forward::~Forward() = default;
 
@@ -94,7 +72,7 @@ Forward::Recorded& Forward::program_of_window() {
     if (recorded->rows == count_ && recorded->kind == kind) return *recorded;
   }
   make_program_memory();
-  auto recorded = std::make_shared<Recorded>();
+  auto recorded = std::make_unique<Recorded>();
   recorded->rows = count_;
   recorded->kind = kind;
   const Stats before = stats_;

@@ -29,7 +29,7 @@ struct CacheControlOptions {
 // Sums since the start. A copy is an expert brought into a slot after the warm start; it is useful
 // once it has served a window.
 struct SwapCounts {
-  std::uint64_t prefilled = 0;  // by the warm start
+  std::uint64_t prefilled = 0;  // at the start
   std::uint64_t copies = 0;     // into free slots and in place of victims
   std::uint64_t replaced = 0;   // of them, in place of a victim
   std::uint64_t bytes_copied = 0;
@@ -56,6 +56,9 @@ class CacheControl {
   // back: Error(kInternal) where it does not hold what was copied. A policy that is `none` fills
   // nothing.
   void warm_start(const Profile& profile, const Progress& progress);
+  // The same where nothing is known: as many of each layer as it may hold. They leave as the text
+  // shows what is hot; a policy that swaps nothing is not filled so.
+  void fill_evenly(const Progress& progress);
 
   // After each window, before the next: `routing` is what the window's router chose. `slow`,
   // `fast`: bytes a second that the pool and the accelerator get through, 0 while unknown.
@@ -74,7 +77,7 @@ class CacheControl {
  private:
   // Of what is resident or arriving, by pair.
   struct Residence {
-    bool from_profile = false;
+    bool from_start = false;
     bool admitted = false;  // it was fetched, not copied
     bool served = false;
     std::uint32_t window = 0;  // that last counted it
@@ -82,6 +85,7 @@ class CacheControl {
   [[nodiscard]] std::size_t at(ExpertId id) const noexcept {
     return geometry_.index(id.layer, id.expert);
   }
+  void fill(const Profile& profile, const Progress& progress);
   void learn(const WindowRouting& routing);
   void count_hits(int layer, std::span<const std::int32_t> experts);
   void land();
@@ -89,7 +93,7 @@ class CacheControl {
   void admit_fetched();
   [[nodiscard]] std::int32_t coldest(int layer) const;
   void pass(double slow, double fast);
-  void start(const ExpertCache::Fill& fill, bool from_profile);
+  void start(const ExpertCache::Fill& fill, bool from_start);
   void leave(ExpertId victim);
 
   ExpertCache& cache_;
@@ -108,6 +112,7 @@ class CacheControl {
   std::vector<ExpertId> arriving_;       // [slots] whom a slot is being filled for
   std::vector<std::uint8_t> read_back_;  // [layers] whether a slot of it has been checked
   std::vector<std::uint64_t> hits_profile_;
+  bool from_profile_ = false;  // what there was at the start
   SwapCounts swaps_;
   std::int64_t tokens_ = 0;
   std::int64_t since_pass_ = 0;  // tokens

@@ -159,6 +159,13 @@ struct Rope {
   bool neox;  // pairs (j, j + n_rot/2) instead of (2j, 2j + 1)
 };
 
+// Of [head_dim] each; null: none.
+struct HeadNorms {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  float eps = 0;
+};
+
 struct RouterShape {
   int experts;
   int used;
@@ -238,6 +245,9 @@ class Device {
   virtual void rope(Rows x, int head_dim, const Rope& rope) = 0;
   // Writes k and v ([rows][kv_heads * head_dim]) to the rows' caches at `layer`.
   virtual void kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) = 0;
+  // rms_norm of the heads where a norm is given, rope of q and k, kv_append.
+  virtual void prepare_heads(Rows q, Rows k, Rows v, const HeadNorms& norms, const Rope& rope,
+                             int layer, const AttentionShape& shape);
   // Causal attention of every row over positions 0 to its own of its cache at `layer`.
   virtual void attention(Rows q, int layer, const AttentionShape& shape, Rows out) = 0;
   // The `used` most probable experts of each row, ties to the lower id, in falling order. ids,
@@ -283,5 +293,16 @@ class Device {
   std::vector<Clock::time_point> marks_;
   std::span<const WindowRow> window_;
 };
+
+inline void Device::prepare_heads(Rows q, Rows k, Rows v, const HeadNorms& norms, const Rope& turn,
+                                  int layer, const AttentionShape& shape) {
+  const Rows q_heads{q.data, q.count * shape.heads, shape.head_dim};
+  const Rows k_heads{k.data, k.count * shape.kv_heads, shape.head_dim};
+  if (norms.q != nullptr) rms_norm(q_heads, norms.q, norms.eps, q_heads);
+  if (norms.k != nullptr) rms_norm(k_heads, norms.k, norms.eps, k_heads);
+  rope(q, shape.head_dim, turn);
+  rope(k, shape.head_dim, turn);
+  kv_append(k, v, layer, shape);
+}
 
 }  // namespace strata::device

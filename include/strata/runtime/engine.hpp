@@ -38,12 +38,18 @@ enum class DeviceChoice {
   kCuda,  // Error(kUnsupported), with the reason, when there is none
 };
 
+// What a GPU lacks is brought to it once a window: there they are larger.
+[[nodiscard]] constexpr int window_of(int asked, bool gpu) noexcept {
+  return asked != 0 ? asked : gpu ? 2048 : 512;
+}
+
 struct EngineOptions {
   std::filesystem::path model;  // a GGUF file, or the first shard of a split one
   int threads = 0;              // 0: one for each fast physical core this process may use
   std::optional<Isa> isa;       // unset: the fastest that runs here; one that does not is an error
-  int context = 0;   // positions a session can hold; 0: the model's own, at most kDefaultContext
-  int window = 512;  // most tokens computed at once: prompts are fed in windows of this size
+  int context = 0;  // positions a session can hold; 0: the model's own, at most kDefaultContext
+  // Most tokens computed at once: prompts are fed in windows of this size. 0: window_of().
+  int window = 0;
   device::Activations activations = device::Activations::kInt8;
   std::optional<device::KvType> kv;  // unset: f16, or f32 beside f32 activations
   bool pin_threads = true;

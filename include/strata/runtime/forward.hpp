@@ -156,7 +156,7 @@ class Forward {
   std::unique_ptr<device::Memory> host_choice_, host_logits_;
   std::unique_ptr<device::Memory> replay_choice_;  // in the host's memory, on its way to choice_
   Stats stats_;
-  std::vector<std::shared_ptr<Recorded>> programs_;
+  std::vector<std::unique_ptr<Recorded>> programs_;
   std::unique_ptr<device::Memory> program_logits_, program_host_logits_;
   std::unique_ptr<device::Memory> program_choices_, program_host_choices_;  // with a trace
 };
