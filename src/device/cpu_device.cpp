@@ -117,9 +117,11 @@ void CpuDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
   bool int8 = false;
   bool f32 = false;
   std::int64_t groups = 0;
+  std::size_t bytes = 0;
   for (const LinearOutput& o : outputs) {
     (float_panels(o.weight->matrix.type) ? f32 : int8) = true;
     groups += o.weight->matrix.groups();
+    bytes += o.weight->matrix.bytes();
   }
   const Panels panels = make_panels(x, int8, f32);
 
@@ -133,7 +135,7 @@ void CpuDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
   std::int64_t tasks = 0;
   for (const LinearOutput& o : outputs) tasks += (o.weight->matrix.groups() + chunk - 1) / chunk;
 
-  pool_.parallel_for(static_cast<std::size_t>(tasks * stretches), [&](std::size_t index, int) {
+  const auto run_task = [&](std::size_t index, int) {
     const int stretch = static_cast<int>(static_cast<std::int64_t>(index) / tasks);
     std::int64_t task = static_cast<std::int64_t>(index) % tasks;
     const LinearOutput* o = outputs.data();
@@ -161,7 +163,15 @@ void CpuDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
              o->out.row(tile.first) + g * quant::kGroupRows, o->out.width, o->accumulate});
       }
     }
-  });
+  };
+  // Reading the weights takes about as long as one token's arithmetic.
+  constexpr std::size_t kWorthWaking = 192 * 1024;
+  if (bytes * static_cast<std::size_t>(x.count + 1) < kWorthWaking) {
+    for (std::int64_t task = 0; task < tasks * stretches; ++task)
+      run_task(static_cast<std::size_t>(task), 0);
+  } else {
+    pool_.parallel_for(static_cast<std::size_t>(tasks * stretches), run_task);
+  }
 }
 
 void CpuDevice::rope(Rows x, int head_dim, const Rope& rope) {
@@ -202,6 +212,8 @@ void write_halves(const kernels::Kernels& kernels, const HeadCells& at, const fl
                   const float* value, int head_dim) {
   std::uint16_t key_half[kMaxHeadDim];
   std::uint16_t value_half[kMaxHeadDim];
+  // The key goes to many lines, far away when many sequences take turns: all are asked for at once.
+  for (int d = 0; d < head_dim; d += 2) __builtin_prefetch(at.key_group + d * 32, 1);
   kernels.to_half(key, head_dim, key_half);
   kernels.to_half(value, head_dim, value_half);
   write_cells(at, key_half, value_half, head_dim);

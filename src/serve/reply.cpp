@@ -6,6 +6,11 @@
 namespace strata::serve {
 namespace {
 
+// Tokens that come faster than this go out together, the first and the last of an answer at once.
+// Nobody sees the difference, and each event of its own costs the engine's thread a wake-up, and
+// both ends their system calls: a third of a token's time with a small model.
+constexpr std::chrono::milliseconds kRest{2};
+
 // So far away that it is never reached.
 Clock::time_point never() { return Clock::now() + std::chrono::hours(24 * 365); }
 
@@ -106,12 +111,14 @@ class Streamer {
     while (open > 0) {
       const auto pause = Clock::now() + std::chrono::seconds(job_.keep_alive_seconds);
       std::string events;
-      if (wait_for_any(job_.answers, pause)) {
+      const bool news = wait_for_any(job_.answers, pause);
+      if (news) {
         for (std::size_t i = 0; i < readers_.size(); ++i) open -= take(i, events) ? 1 : 0;
       } else {
         events = writer_.keep_alive();
       }
       if (!sink_.write(events)) return;
+      if (news && open > 0) (void)job_.answers.front()->wait(Clock::now() + kRest);
     }
     std::vector<Choice> choices;
     for (Reader& reader : readers_) choices.push_back(reader.take());

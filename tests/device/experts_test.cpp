@@ -212,6 +212,21 @@ TEST(ExpertsWindowTest, WideExpertsAreCutIntoUnequalTasks) {
   });
 }
 
+// So many small ones that each is a task, and threads take the next one ahead; with more threads
+// they are cut by rows.
+TEST(ExpertsWindowTest, ManySmallExpertsAreATaskEach) {
+  const Experts experts({kQ4_0, kQ4_0, kQ4_0, 64, 64}, 24, 11);
+  const OwnRows x = random_rows(9, 64, 12);
+  const std::vector<int> ids = random_ids(9, 24, 6, 13);
+  Reference reference;
+  const OwnRows alone = experts.run_alone(reference.device, x, ids, 6);
+  on_every_device(Activations::kInt8, [&](CpuDevice& device) {
+    for (const int tokens : {1, 2, 4, 8, 9})
+      expect_rows(alone, experts.run(device, x.slice(0, tokens), first_of(ids, 6 * tokens), 6),
+                  6 * tokens);
+  });
+}
+
 TEST(ExpertsWindowTest, NoWorkTouchesNothing) {
   const Experts experts({kQ4_0, kQ4_0, kQ4_0, 32, 32}, 1, 5);
   OwnDevice d(usable_isas().back(), 2);
