@@ -19,8 +19,15 @@ struct FetchRequest {
 // "auto" or a number from 0 to 1. Error(kUsage) says what is accepted.
 [[nodiscard]] FetchRequest parse_fetch_request(const std::string& text);
 
-// Slots that fetched experts are computed from, of each size of expert.
-inline constexpr int kFetchSlots = 16;
+// Slots that fetched experts of a size are computed from: as many as a link fills while a prompt's
+// layer is computed, a fixed number of bytes, but some of any size.
+[[nodiscard]] constexpr int fetch_slots(std::size_t expert_bytes) noexcept {
+  constexpr std::size_t kBytes = std::size_t{192} << 20;
+  constexpr std::size_t kLeast = 4;
+  constexpr std::size_t kMost = 96;
+  const std::size_t slots = expert_bytes == 0 ? kLeast : kBytes / expert_bytes;
+  return static_cast<int>(slots < kLeast ? kLeast : slots > kMost ? kMost : slots);
+}
 
 // Bytes a second, of what was lately done.
 class MeasuredRate {
