@@ -44,8 +44,8 @@ STRATA_DEVICE RowWords<kRows> load_words(const std::byte* vector, int row) {
 template <int kRows>
 STRATA_DEVICE RowHalves<kRows> load_halves(const std::byte* vector, int row) {
   const std::byte* p = vector + 2 * row;
-  if constexpr (kRows == 2) return {{load_once<std::uint32_t>(p)}};
-  if constexpr (kRows == 1) return {{load_once<std::uint16_t>(p)}};
+  if constexpr (kRows == 2) return {load_once<std::uint32_t>(p)};
+  if constexpr (kRows == 1) return {load_once<std::uint16_t>(p)};
 }
 template <int kRows>
 STRATA_DEVICE std::uint32_t load_bytes(const std::byte* vector, int row) {
