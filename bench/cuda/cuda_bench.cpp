@@ -170,34 +170,6 @@ double gpu_seconds(const Call& call) {
   return best;
 }
 
-void bench_variants(Device& gpu, gguf::Type type, std::int64_t rows, std::int64_t cols,
-                    int tokens) {
-  const auto memory = weights(gpu, quant::packed_bytes(type, rows, cols));
-  const auto x = random_floats(gpu, tokens * cols);
-  const auto panels = gpu.allocate(kernels::panel_bytes(cols, tokens));
-  const auto y = gpu.allocate(sizeof(float) * static_cast<std::size_t>(tokens * rows));
-  gpu.synchronize();
-  for (const int variant : {0, 1}) {
-    cuda::DotArgs args;
-    args.targets[0] = {.weights = memory->data(),
-                       .groups = rows / 16,
-                       .out = reinterpret_cast<float*>(y->data()),
-                       .out_width = rows};
-    args.target_count = 1;
-    args.group_bytes = quant::packed_group_bytes(type, cols);
-    args.cols = cols;
-    args.x = panels->data();
-    args.x_row_bytes = kernels::panel_bytes(cols, 1);
-    args.columns = tokens;
-    args.variant = variant;
-    const double s = gpu_seconds([&](cuda::Stream stream) { cuda::dot_tiles(stream, type, args); });
-    fmt::print("variant {} {:<5} {:>5} x {:<5} {:>5} tokens {:>10.1f} us {:>7.1f} TOP/s\n", variant,
-               gguf::traits(type).name, rows, cols, tokens, s * 1e6,
-               operations(rows, cols, tokens) / s / 1e12);
-  }
-  static_cast<void>(x);
-}
-
 // The cache of one sequence, and its last `rows` positions as a window.
 class Sequence {
  public:
@@ -299,9 +271,6 @@ int run(int index, bool prompts_only) {
              "of copy");
   using gguf::Type;
   for (const Type type : {Type::kQ4_0, Type::kQ4_K, Type::kQ8_0, Type::kQ6_K}) {
-    bench_variants(*gpu, type, 4096, 4096, 512);
-    bench_variants(*gpu, type, 4096, 4096, 4096);
-    bench_variants(*gpu, type, 16384, 768, 2048);
   }
   for (const Type type : {Type::kQ4_0, Type::kQ4_K, Type::kQ8_0}) {
     for (const int tokens : {16, 32, 64, 512, 4096}) bench_linear(*gpu, type, tokens, copy);

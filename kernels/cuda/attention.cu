@@ -1,17 +1,34 @@
 #include "kernels/cuda/attention.cuh"
 
 namespace strata::cuda {
+namespace {
 
-void attention(Stream stream, const AttentionArgs& args) {
+std::int64_t blocks_of(const AttentionArgs& args, int queries) {
   const int group = args.heads / args.kv_heads;
-  const std::int64_t parts = ceil_div(group, kAttentionQueries);
-  const std::int64_t chunks = args.chunks == 0 ? 1 : args.chunks;
+  const std::int64_t rows = kAttentionQueries / group > 1 ? kAttentionQueries / group : 1;
+  return (args.chunks == 0 ? 1 : args.chunks) * args.tile_count * args.kv_heads *
+         ceil_div(rows * group, queries);
+}
+
+template <int kQueries, int kResident>
+void launch_queries(Stream stream, const AttentionArgs& args) {
+  launch(stream, blocks_of(args, kQueries), AttentionKernel<kQueries, kResident>{args});
+}
+
+}  // namespace
+
+// Few queries a block as long as that gives more multiprocessors something to do; many share what
+// they read.
+void attention(Stream stream, const AttentionArgs& args) {
+  constexpr std::int64_t kMostBlocks = 256;
   if (args.wide) {
     attention_prompt(stream, args);
+  } else if (blocks_of(args, 2) <= kMostBlocks) {
+    launch_queries<2, 1>(stream, args);
   } else {
-    launch(stream, chunks * args.tile_count * args.kv_heads * parts, AttentionKernel{args});
+    launch_queries<8, 1>(stream, args);
   }
-  if (args.chunks != 0) {
+  if (args.chunks != 0 && (args.wide || args.arrivals == nullptr)) {
     launch(stream, static_cast<std::int64_t>(args.rows) * args.heads, AttentionJoinKernel{args});
   }
 }

@@ -244,27 +244,27 @@ struct AttentionPromptKernel {
 
   STRATA_DEVICE static Float4 four(const float* p) { return *reinterpret_cast<const Float4*>(p); }
 
-  // `quads` of a thread's meet a slab of keys.
-  STRATA_DEVICE static void score(const Shared& shared, const float* slab, int first, int quads,
-                                  int thread, Scores& scores) {
+  // A slab of keys meets kUsed quads of a thread's positions.
+  template <int kUsed>
+  STRATA_DEVICE static void score(const Shared& shared, const float* slab, int first, int thread,
+                                  Scores& scores) {
     const ScoreTile tile(thread);
-    const auto add = [&](int quad, int d, const Float4& low, const Float4& high) {
-      const Float4 key = four(slab + d * kKeyStride + tile.of_quad(quad));
-      STRATA_UNROLL(8)
-      for (int i = 0; i < 8; ++i) {
-        STRATA_UNROLL(4)
-        for (int j = 0; j < 4; ++j) {
-          float& s = scores.s[quad][i][j];
-          s = fma_rn(key.v[j], i < 4 ? low.v[i] : high.v[i - 4], s);
-        }
-      }
-    };
     STRATA_UNROLL(8)
     for (int d = 0; d < kKeyDims; ++d) {
-      const Float4 low = four(&shared.q[first + d][tile.query]);
-      const Float4 high = four(&shared.q[first + d][tile.query + 4]);
-      if (quads > 0) add(0, d, low, high);
-      if (kQuads > 1 && quads > 1) add(kQuads - 1, d, low, high);
+      const Float4 q[2] = {four(&shared.q[first + d][tile.query]),
+                           four(&shared.q[first + d][tile.query + 4])};
+      STRATA_UNROLL(2)
+      for (int quad = 0; quad < kUsed; ++quad) {
+        const Float4 key = four(slab + d * kKeyStride + tile.of_quad(quad));
+        STRATA_UNROLL(8)
+        for (int i = 0; i < 8; ++i) {
+          STRATA_UNROLL(4)
+          for (int j = 0; j < 4; ++j) {
+            float& s = scores.s[quad][i][j];
+            s = fma_rn(key.v[j], q[i / 4].v[i % 4], s);
+          }
+        }
+      }
     }
   }
 
@@ -407,7 +407,12 @@ struct AttentionPromptKernel {
         block.lanes([&](int thread) {
           next[thread] = s + 1 < slabs ? fetch_keys<Cell>(w, p, chunk, longest, s + 1, thread)
                                        : fetch_values<Cell>(w, p, chunk, longest, 0, thread);
-          score(shared, shared.slab[buffer], s * kKeyDims, quads, thread, scores[thread]);
+          const float* slab = shared.slab[buffer];
+          if (quads == kQuads) {
+            score<kQuads>(shared, slab, s * kKeyDims, thread, scores[thread]);
+          } else if (quads == 1) {
+            score<1>(shared, slab, s * kKeyDims, thread, scores[thread]);
+          }
         });
         if (s + 1 == slabs) break;
         buffer ^= 1;
@@ -493,7 +498,7 @@ struct AttentionPromptKernel {
       if (query >= w.queries || visible(shared, query, w.chunk) <= 0) continue;
       const std::int64_t row = w.row(query);
       const Join& result = shared.running[query];
-      if (a.chunks == 0) {
+      if (a.chunks == 0 || shared.position[query] < kAttentionSpan) {  // or the only chunk
         float* to = a.out + (row * a.heads + w.head(query)) * a.head_dim + tile.dim;
         STRATA_UNROLL(4)
         for (int d = 0; d < 4; ++d) to[d] = div_rn(out.running[i][d], result.sum);

@@ -3,34 +3,54 @@
 namespace strata::cuda {
 namespace {
 
-template <class Dot, int kTokens>
-void launch_tile(Stream stream, const DotArgs& args, std::int64_t groups) {
-  launch(stream, args.jobs * groups, DotKernel<Dot, kTokens>{args});
-}
-
-// The narrowest tile that holds every job.
-template <class Dot>
-void launch_dot(Stream stream, DotArgs args) {
-  if (args.job == nullptr) {
-    args.tile = args.columns < kMaxDotTokens ? args.columns : kMaxDotTokens;
-  }
-  const int tile = args.tile > 4 ? 8 : args.tile > 2 ? 4 : args.tile;
-  if (args.job == nullptr) {
-    args.jobs = tile == 0 ? 0 : static_cast<std::int32_t>(ceil_div(args.columns, tile));
-  }
+template <class Kernel>
+void launch_groups(Stream stream, const DotArgs& args, int groups_a_block) {
   std::int64_t groups = 0;
   for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
-  switch (tile) {
-    case 0:
-      return;
-    case 1:
-      return launch_tile<Dot, 1>(stream, args, groups);
-    case 2:
-      return launch_tile<Dot, 2>(stream, args, groups);
-    case 4:
-      return launch_tile<Dot, 4>(stream, args, groups);
-    default:
-      return launch_tile<Dot, 8>(stream, args, groups);
+  launch(stream, args.jobs * ceil_div(groups, groups_a_block), Kernel{args});
+}
+
+void set_jobs(DotArgs& args) {
+  if (args.job != nullptr) return;
+  args.tile = args.columns < kMaxDotTokens ? args.columns : kMaxDotTokens;
+  args.tile = args.tile > 4 ? 8 : args.tile > 2 ? 4 : args.tile;
+  args.jobs = args.tile == 0 ? 0 : static_cast<std::int32_t>(ceil_div(args.columns, args.tile));
+}
+
+template <class Format, int kTokens>
+void launch_rows(Stream stream, const DotArgs& args) {
+  std::int64_t groups = 0;
+  for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
+  if (args.jobs * groups < 1024) {
+    launch_groups<DotKernel<Format, kTokens, 1, 4, 4>>(stream, args, 1);
+  } else {
+    launch_groups<DotKernel<Format, kTokens, 4, 2, 4>>(stream, args, 4);
+  }
+}
+
+template <class Format>
+void launch_quantized(Stream stream, DotArgs args) {
+  set_jobs(args);
+  if (args.tile > 4) {
+    launch_groups<DotEightKernel<Format, 2, 2, 2>>(stream, args, 2);
+  } else if (args.tile > 2) {
+    launch_rows<Format, 4>(stream, args);
+  } else if (args.tile == 2) {
+    launch_rows<Format, 2>(stream, args);
+  } else {
+    launch_rows<Format, 1>(stream, args);
+  }
+}
+template <class Format>
+void launch_float(Stream stream, DotArgs args) {
+  set_jobs(args);
+  if (args.tile > 1) {
+    args.tile = kMaxDotTokens;
+    if (args.job == nullptr)
+      args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, kMaxDotTokens));
+    launch_groups<FloatDotKernel<Format, 8, 32>>(stream, args, 1);
+  } else {
+    launch_groups<FloatDotKernel<Format, 1, 64>>(stream, args, 1);
   }
 }
 
@@ -40,27 +60,27 @@ void dot(Stream stream, gguf::Type type, DotArgs args) {
   using gguf::Type;
   switch (type) {
     case Type::kF32:
-      return launch_dot<FloatDot<F32>>(stream, args);
+      return launch_float<F32>(stream, args);
     case Type::kF16:
-      return launch_dot<FloatDot<F16>>(stream, args);
+      return launch_float<F16>(stream, args);
     case Type::kBF16:
-      return launch_dot<FloatDot<BF16>>(stream, args);
+      return launch_float<BF16>(stream, args);
     case Type::kQ4_0:
-      return launch_dot<QuantizedDot<Q4_0>>(stream, args);
+      return launch_quantized<Q4_0>(stream, args);
     case Type::kQ4_1:
-      return launch_dot<QuantizedDot<Q4_1>>(stream, args);
+      return launch_quantized<Q4_1>(stream, args);
     case Type::kQ5_0:
-      return launch_dot<QuantizedDot<Q5_0>>(stream, args);
+      return launch_quantized<Q5_0>(stream, args);
     case Type::kQ5_1:
-      return launch_dot<QuantizedDot<Q5_1>>(stream, args);
+      return launch_quantized<Q5_1>(stream, args);
     case Type::kQ8_0:
-      return launch_dot<QuantizedDot<Q8_0>>(stream, args);
+      return launch_quantized<Q8_0>(stream, args);
     case Type::kQ4_K:
-      return launch_dot<QuantizedDot<Q4_K>>(stream, args);
+      return launch_quantized<Q4_K>(stream, args);
     case Type::kQ5_K:
-      return launch_dot<QuantizedDot<Q5_K>>(stream, args);
+      return launch_quantized<Q5_K>(stream, args);
     case Type::kQ6_K:
-      return launch_dot<QuantizedDot<Q6_K>>(stream, args);
+      return launch_quantized<Q6_K>(stream, args);
     default:
       refuse("dot", "weights of type", static_cast<int>(type));
   }

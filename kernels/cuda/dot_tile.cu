@@ -3,20 +3,14 @@
 namespace strata::cuda {
 namespace {
 
-template <class Format, int kWarps, int kRows>
-void launch_variant(Stream stream, DotArgs args) {
-  using Kernel = DotTileKernel<Format, kWarps, kRows>;
+template <class Format>
+void launch_tiles(Stream stream, DotArgs args) {
+  using Kernel = DotTileKernel<Format, 4, 2, 3>;
   if (args.job == nullptr)
     args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, kTileTokens));
   std::int64_t groups = 0;
   for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
   launch(stream, args.jobs * ceil_div(groups, Kernel::kGroups), Kernel{args});
-}
-
-template <class Format>
-void launch_tiles(Stream stream, const DotArgs& args) {
-  if (args.variant == 0) return launch_variant<Format, 4, 4>(stream, args);
-  launch_variant<Format, 8, 2>(stream, args);
 }
 
 }  // namespace

@@ -16,13 +16,13 @@
 
 namespace strata::cuda {
 
-template <class Format, int kWarpCount, int kWarpRows>
+template <class Format, int kWarpCount, int kWarpRows, int kBlocks>
 struct DotTileKernel {
   static constexpr const char* kName = "dot_tile";
   static constexpr int kWarps = kWarpCount;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kResident = 2;
-  static constexpr int kGroups = 8;  // of 16 rows
+  static constexpr int kResident = kBlocks;
+  static constexpr int kGroups = kWarpCount * kWarpRows / 2;  // of 16 rows
   static constexpr int kTokens = kTileTokens;
   static constexpr int kRows = kWarpRows;  // groups that a warp multiplies
   static constexpr int kColumns = 4;       // with as many 8 tokens
@@ -39,7 +39,7 @@ struct DotTileKernel {
     Float4 x_scale[kStage][kTokens / 4];  // as token_slot says
     Float4 x_sum[kHasMin ? kStage : 1][kTokens / 4];
     WeightFragment codes[kStage][kGroups][32];  // of each lane, without the format's offset
-    Float2 scale[kStage][kParts][kGroups][8];   // of rows g and g + 8
+    Float2 scale[kStage][kParts][kGroups][8];   // of rows 2g and 2g + 1
     Float2 min[kHasMin ? kStage : 1][kGroups][8];
   };
   struct Shared {
@@ -54,10 +54,9 @@ struct DotTileKernel {
   struct Source {
     const std::byte* group[kDecoded];
     const std::byte* x;  // of a token
-    typename Format::Codes codes[kDecoded][kStage][2];
-    typename Format::RawScales scales[kDecoded];
+    typename Format::template Words<2, 1> words[kDecoded][kStage];
   };
-  // A lane's scales and minima of a group's rows g and g + 8.
+  // A lane's scales and minima of a group's rows 2g and 2g + 1.
   struct RowScales {
     Float2 scale[kParts];
     Float2 min;
@@ -77,17 +76,16 @@ struct DotTileKernel {
     return &slots[token / 16 * 4 + token % 8 / 2].v[token % 16 / 8 * 2 + token % 2];
   }
 
-  STRATA_DEVICE DotPlace place(std::int64_t index, std::int64_t groups, int group) const {
-    const std::int64_t g = index / a.jobs * kGroups + group;
-    return place_of(a, kTokens, (g < groups ? g : groups - 1) * a.jobs + index % a.jobs);
+  STRATA_DEVICE DotPlace place(std::int64_t index, int group) const {
+    return place_of(a, kTokens, index, kGroups, group);
   }
 
-  STRATA_DEVICE Source source_of(std::int64_t index, std::int64_t groups, int thread) const {
+  STRATA_DEVICE Source source_of(std::int64_t index, int thread) const {
     Source s;
     DotPlace p{};
     STRATA_UNROLL(2)
     for (int q = 0; q < kDecoded; ++q) {
-      p = place(index, groups, thread / 32 * kDecoded + q);
+      p = place(index, thread / 32 * kDecoded + q);
       s.group[q] = kept(p.group);
     }
     const int token = thread / (kStage * kBringers);
@@ -105,11 +103,9 @@ struct DotTileKernel {
       STRATA_UNROLL(2)
       for (int i = 0; i < kStage; ++i) {
         const int block = i == 0 ? first : second;
-        source.codes[q][i][0] = Format::load_codes(source.group[q], block, lane / 4, lane % 4);
-        source.codes[q][i][1] = Format::load_codes(source.group[q], block, lane / 4 + 8, lane % 4);
+        source.words[q][i] =
+            Format::template fetch<2, 1>(source.group[q], block, lane / 4 * 2, lane % 4);
       }
-      source.scales[q] =
-          Format::load_scales(source.group[q], lane < 16 ? first : second, lane % 16);
     }
     const int i = thread / kBringers % kStage;
     const int token = thread / (kStage * kBringers);
@@ -141,19 +137,18 @@ struct DotTileKernel {
       const int group = thread / 32 * kDecoded + q;
       STRATA_UNROLL(2)
       for (int i = 0; i < kStage; ++i) {
-        const CodePair low = Format::codes(source.codes[q][i][0], lane % 4);
-        const CodePair high = Format::codes(source.codes[q][i][1], lane % 4);
-        stage.codes[i][group][lane] = {
-            {centred(low.low), centred(high.low), centred(low.high), centred(high.high)}};
+        const WeightBlock b = strata::cuda::unpack<Format>(source.words[q][i], lane / 4, lane % 4);
+        WeightFragment& codes = stage.codes[i][group][lane];
+        STRATA_UNROLL(4)
+        for (int c = 0; c < 4; ++c) codes.a[c] = centred(b.codes.a[c]);
+        if (lane % 4 != 0) continue;
+        STRATA_UNROLL(2)
+        for (int part = 0; part < kParts; ++part) {
+          stage.scale[i][part][group][lane / 4] = {
+              {b.scales[0].part[part], b.scales[1].part[part]}};
+        }
+        if constexpr (kHasMin) stage.min[i][group][lane / 4] = {{b.scales[0].min, b.scales[1].min}};
       }
-      const int i = lane / 16;
-      const int row = lane % 16;
-      const Scales scales = Format::scales(source.scales[q], row);
-      STRATA_UNROLL(2)
-      for (int part = 0; part < kParts; ++part) {
-        stage.scale[i][part][group][row % 8].v[row / 8] = scales.part[part];
-      }
-      if constexpr (kHasMin) stage.min[i][group][row % 8].v[row / 8] = scales.min;
     }
   }
 
@@ -248,8 +243,8 @@ struct DotTileKernel {
     for (int part = 0; part < kParts; ++part) {
       STRATA_UNROLL(4)
       for (int r = 0; r < kUsed; ++r) {
-        multiply(block, operands, r, 0, kParts == 1 ? -1 : part);
-        multiply(block, operands, r, 1, kParts == 1 ? -1 : part);
+        multiply_biased(block, operands, r, 0, kParts == 1 ? -1 : part);
+        multiply_biased(block, operands, r, 1, kParts == 1 ? -1 : part);
         block.lanes([&](int thread) {
           const Operands<kUsed>& o = operands[thread];
           STRATA_UNROLL(2)
@@ -264,19 +259,16 @@ struct DotTileKernel {
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
     if (!has_job(a, block.index)) return;
-    std::int64_t groups = 0;
-    for (int i = 0; i < a.target_count; ++i) groups += a.targets[i].groups;
-    const int tokens = place(block.index, groups, 0).count;
+    const int tokens = place(block.index, 0).count;
     if (tokens <= kWindow) {
-      walk<kRows / 2>(block, groups, tokens, shared);
+      walk<kRows / 2>(block, tokens, shared);
     } else {
-      walk<kRows>(block, groups, tokens, shared);
+      walk<kRows>(block, tokens, shared);
     }
   }
 
   template <int kUsed>
-  STRATA_DEVICE void walk(const Block<kThreads>& block, std::int64_t groups, int tokens,
-                          Shared& shared) const {
+  STRATA_DEVICE void walk(const Block<kThreads>& block, int tokens, Shared& shared) const {
     const int blocks = static_cast<int>(a.cols / 32);
     PerThread<Source, kThreads> source;
     PerThread<Sums, kThreads> sums;
@@ -295,7 +287,7 @@ struct DotTileKernel {
     };
     block.each([&](int thread) {
       sums[thread] = Sums{};
-      source[thread] = source_of(block.index, groups, thread);
+      source[thread] = source_of(block.index, thread);
       fetch(source[thread], 0, blocks > 1 ? 1 : 0, thread, shared.stage[0]);
       unpack(source[thread], thread, shared.stage[0]);
       copies_done();
@@ -324,9 +316,9 @@ struct DotTileKernel {
       const Warp warp(thread, kUsed < kRows);
       STRATA_UNROLL(4)
       for (int r = 0; r < kUsed; ++r) {
-        if (block.index / a.jobs * kGroups + warp.group + r >= groups) continue;
-        write(place(block.index, groups, warp.group + r), warp.token, thread % 32,
-              &sums[thread].pending[r * kColumns]);
+        const DotPlace p = place(block.index, warp.group + r);
+        if (!p.exists) continue;
+        write(p, warp.token, thread % 32, &sums[thread].pending[r * kColumns]);
       }
     });
   }
@@ -340,7 +332,7 @@ struct DotTileKernel {
         if (token >= p.count) continue;
         const std::int32_t column = p.first + token;
         const std::int32_t at = a.out_rows == nullptr ? column : a.out_rows[column];
-        float* out = p.target->out + at * p.target->out_width + p.row + lane / 4 + 8 * (i / 2);
+        float* out = p.target->out + at * p.target->out_width + p.row + lane / 4 * 2 + i / 2;
         *out = p.target->accumulate ? add_rn(*out, sums[j][i]) : sums[j][i];
       }
     }

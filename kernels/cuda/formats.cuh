@@ -1,9 +1,6 @@
-// Block formats as one lane sees them: the 32 elements of one row of a packed group
-// (strata/quant/packed_matrix.hpp draws the layout). The 16 lanes of a half-warp take the 16 rows,
-// so each of the loads below is one of 64 contiguous bytes.
-//
-// A format loads (load_codes, load_scales: bytes as they lie) and then decodes (codes, scales), so
-// that a kernel can have loads in flight while it computes.
+// Block formats as a thread reads them: of a packed group (strata/quant/packed_matrix.hpp draws the
+// layout) kRows neighbouring rows, 1, 2 or 4, and of a block's 32 elements kChunks neighbouring
+// chunks c, of 4 elements each, together with chunks c + 4. A chunk of the rows is one load.
 #pragma once
 
 #include "kernels/cuda/math.cuh"
@@ -17,40 +14,63 @@ struct Scales {
   float part[2];  // the second only where kPartElems is 16
   float min;      // 0 where not kHasMin
 };
-struct LaneBlock {
-  std::uint32_t codes[8];  // [c]: elements 4c..4c+3
-  Scales scales;
-};
 
-// Chunks c and c + 4 (c in 0..3) of a row: elements 4c..4c+3 and 16 later.
+// Chunks c and c + 4 of a row.
 struct CodePair {
   std::uint32_t low;
   std::uint32_t high;
 };
 
-STRATA_DEVICE CodePair nibble_pair(std::uint32_t v) {
+// A word, or half a word, of each row.
+template <int kRows>
+struct RowWords {
+  std::uint32_t v[kRows];
+};
+template <int kRows>
+struct RowHalves {
+  std::uint32_t v[(kRows + 1) / 2];
+  STRATA_DEVICE float value(int r) const {
+    return half_value(static_cast<std::uint16_t>(v[r / 2] >> (16 * (r % 2))));
+  }
+};
+
+// What rows from `row` on have in a vector of words, halves or bytes of all 16.
+template <int kRows>
+STRATA_DEVICE RowWords<kRows> load_words(const std::byte* vector, int row) {
+  const std::byte* p = vector + 4 * row;
+  if constexpr (kRows == 4) return bytes_as<RowWords<4>>(load_once<Int4>(p));
+  if constexpr (kRows == 2) return bytes_as<RowWords<2>>(load_once<Int2>(p));
+  if constexpr (kRows == 1) return {{load_once<std::uint32_t>(p)}};
+}
+template <int kRows>
+STRATA_DEVICE RowHalves<kRows> load_halves(const std::byte* vector, int row) {
+  const std::byte* p = vector + 2 * row;
+  if constexpr (kRows == 4) return bytes_as<RowHalves<4>>(load_once<Int2>(p));
+  if constexpr (kRows == 2) return {{load_once<std::uint32_t>(p)}};
+  if constexpr (kRows == 1) return {{load_once<std::uint16_t>(p)}};
+}
+template <int kRows>
+STRATA_DEVICE std::uint32_t load_bytes(const std::byte* vector, int row) {
+  const std::byte* p = vector + row;
+  if constexpr (kRows == 4) return load_once<std::uint32_t>(p);
+  if constexpr (kRows == 2) return load_once<std::uint16_t>(p);
+  if constexpr (kRows == 1) return load<std::uint8_t>(p);
+}
+
+STRATA_DEVICE CodePair unpack_nibbles(std::uint32_t v) {
   return {v & 0x0f0f0f0fU, v >> 4 & 0x0f0f0f0fU};
 }
-
-// Of formats of four or five bits: nibbles of a chunk pair, and the high bits of all chunks.
-struct NibbleCodes {
-  std::uint32_t nibbles;
-  std::uint32_t high;  // only of five bits
-};
-template <bool kHigh>
-STRATA_DEVICE NibbleCodes load_nibbles(const std::byte* p, int row, int c) {
-  if constexpr (!kHigh) return {load<std::uint32_t>(p + 64 * c + 4 * row), 0};
-  return {load<std::uint32_t>(p + 64 + 64 * c + 4 * row), load<std::uint32_t>(p + 4 * row)};
+// Adds 16 to the codes whose bit, c or c + 4, is set in the word of high bits.
+STRATA_DEVICE CodePair with_high_bits(CodePair codes, std::uint32_t bits, int c) {
+  return {codes.low | (bits << (4 - c) & 0x10101010U), codes.high | (bits >> c & 0x10101010U)};
 }
-// Adds 16 to the codes whose bit, c or c + 4, is set in the vector of high bits.
-template <bool kHigh>
-STRATA_DEVICE CodePair decode_nibbles(NibbleCodes raw, int c) {
-  const CodePair codes = nibble_pair(raw.nibbles);
-  if constexpr (!kHigh) return codes;
-  return {codes.low | (raw.high << (4 - c) & 0x10101010U),
-          codes.high | (raw.high >> c & 0x10101010U)};
+STRATA_DEVICE float unsigned_byte(std::uint32_t bytes, int r) {
+  return static_cast<float>(bytes >> (8 * r) & 255U);
 }
 
+// A format has Words, what a thread loads of a block; fetch(), which loads them, apart from their
+// use so that many can be under way; and then the codes of rows r and chunks `first` + c, and the
+// rows' scales.
 template <bool kMin, bool kHigh, int kCodeOffset>
 struct LegacyFormat {
   static constexpr int kPartElems = 32;
@@ -58,25 +78,40 @@ struct LegacyFormat {
   static constexpr bool kHasMin = kMin;
   static constexpr bool kAddsZero = true;
   static constexpr std::size_t kBytes = 16 * (2 + (kMin ? 2 : 0) + (kHigh ? 4 : 0) + 16);
-  static constexpr int kCodes = 32 + (kMin ? 32 : 0);  // where codes begin in a block
-  using Codes = NibbleCodes;
-  struct RawScales {
-    std::uint16_t scale;
-    std::uint16_t min;
+  template <int kRows, int kChunks>
+  struct Words {
+    RowHalves<kRows> d;
+    RowHalves<kRows> m;    // where kMin
+    RowWords<kRows> high;  // where kHigh
+    RowWords<kRows> nibbles[kChunks];
   };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    return load_nibbles<kHigh>(group + block * kBytes + kCodes, row, c);
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
+    const std::byte* p = group + block * kBytes;
+    Words<kRows, kChunks> w{};
+    w.d = load_halves<kRows>(p, row);
+    p += 32;
+    if constexpr (kMin) {
+      w.m = load_halves<kRows>(p, row);
+      p += 32;
+    }
+    if constexpr (kHigh) {
+      w.high = load_words<kRows>(p, row);
+      p += 64;
+    }
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) w.nibbles[c] = load_words<kRows>(p + 64 * (first + c), row);
+    return w;
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    return decode_nibbles<kHigh>(raw, c);
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int first) {
+    const CodePair pair = unpack_nibbles(w.nibbles[c].v[r]);
+    return kHigh ? with_high_bits(pair, w.high.v[r], first + c) : pair;
   }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* p = group + block * kBytes + 2 * row;
-    return {load<std::uint16_t>(p), kMin ? load<std::uint16_t>(p + 32) : std::uint16_t{0}};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    return {{half_value(raw.scale), 0.0f}, kMin ? half_value(raw.min) : 0.0f};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
+    return {{w.d.value(r), 0.0f}, kMin ? w.m.value(r) : 0.0f};
   }
 };
 using Q4_0 = LegacyFormat<false, false, 8>;
@@ -90,23 +125,32 @@ struct Q8_0 {
   static constexpr bool kHasMin = false;
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kBytes = 16 * 34;
-  using Codes = CodePair;
-  struct RawScales {
-    std::uint16_t scale;
+  template <int kRows, int kChunks>
+  struct Words {
+    RowHalves<kRows> d;
+    RowWords<kRows> low[kChunks];
+    RowWords<kRows> high[kChunks];
   };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    const std::byte* p = group + block * kBytes + 32 + 64 * c + 4 * row;
-    return {load<std::uint32_t>(p), load<std::uint32_t>(p + 256)};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
+    const std::byte* p = group + block * kBytes;
+    Words<kRows, kChunks> w;
+    w.d = load_halves<kRows>(p, row);
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) {
+      w.low[c] = load_words<kRows>(p + 32 + 64 * (first + c), row);
+      w.high[c] = load_words<kRows>(p + 32 + 64 * (first + c + 4), row);
+    }
+    return w;
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int) {
-    return {raw.low ^ 0x80808080U, raw.high ^ 0x80808080U};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int /*first*/) {
+    return {w.low[c].v[r] ^ 0x80808080U, w.high[c].v[r] ^ 0x80808080U};
   }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    return {load<std::uint16_t>(group + block * kBytes + 2 * row)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    return {{half_value(raw.scale), 0.0f}, 0.0f};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
+    return {{w.d.value(r), 0.0f}, 0.0f};
   }
 };
 
@@ -118,35 +162,46 @@ struct KFormat {  // Q4_K, Q5_K
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 24 + (kHigh ? 64 : 0) + 256;
   static constexpr std::size_t kBytes = 64 + 8 * kSubBytes;  // of a unit of 256 elements
-  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
-    return group + (block >> 3) * kBytes + 64 + (block & 7) * kSubBytes;
-  }
-  using Codes = NibbleCodes;
-  struct RawScales {
-    std::uint16_t d;
-    std::uint16_t dmin;
-    std::uint8_t low;
-    std::uint8_t high;
+  template <int kRows, int kChunks>
+  struct Words {
+    RowHalves<kRows> d;
+    RowHalves<kRows> m;
+    std::uint32_t low;     // bits of scales and minima: a byte a row
+    std::uint32_t rest;    // and their high ones: a nibble a row
+    RowWords<kRows> high;  // where kHigh
+    RowWords<kRows> nibbles[kChunks];
   };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    return load_nibbles<kHigh>(part(group, block) + 24, row, c);
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
+    const std::byte* unit = group + (block >> 3) * kBytes;
+    const std::byte* p = unit + 64 + (block & 7) * kSubBytes;
+    Words<kRows, kChunks> w{};
+    w.d = load_halves<kRows>(unit, row);
+    w.m = load_halves<kRows>(unit + 32, row);
+    w.low = load_bytes<kRows>(p, row);
+    w.rest = load_bytes<kRows>(p + 16, row % 8);
+    p += 24;
+    if constexpr (kHigh) {
+      w.high = load_words<kRows>(p, row);
+      p += 64;
+    }
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) w.nibbles[c] = load_words<kRows>(p + 64 * (first + c), row);
+    return w;
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    return decode_nibbles<kHigh>(raw, c);
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int first) {
+    const CodePair pair = unpack_nibbles(w.nibbles[c].v[r]);
+    return kHigh ? with_high_bits(pair, w.high.v[r], first + c) : pair;
   }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* unit = group + (block >> 3) * kBytes + 2 * row;
-    const std::byte* p = part(group, block);
-    return {load<std::uint16_t>(unit), load<std::uint16_t>(unit + 32), load<std::uint8_t>(p + row),
-            load<std::uint8_t>(p + 16 + row % 8)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int row) {
-    const int high = raw.high >> (4 * (row / 8)) & 15;
-    const int scale = (raw.low & 15) | (high & 3) << 4;
-    const int min = raw.low >> 4 | (high >> 2) << 4;
-    return {{mul_rn(half_value(raw.d), static_cast<float>(scale)), 0.0f},          // exact
-            mul_rn(sub_rn(0.0f, half_value(raw.dmin)), static_cast<float>(min))};  // exact
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int row) {
+    const std::uint32_t rest = w.rest >> (4 * (row / 8));
+    const std::uint32_t scales = (w.low & 0x0f0f0f0fU) | (rest << 4 & 0x30303030U);
+    const std::uint32_t mins = (w.low >> 4 & 0x0f0f0f0fU) | (rest << 2 & 0x30303030U);
+    return {{mul_rn(w.d.value(r), unsigned_byte(scales, r)), 0.0f},       // exact
+            mul_rn(sub_rn(0.0f, w.m.value(r)), unsigned_byte(mins, r))};  // exact
   }
 };
 using Q4_K = KFormat<false>;
@@ -159,71 +214,67 @@ struct Q6_K {
   static constexpr bool kAddsZero = false;
   static constexpr std::size_t kSubBytes = 32 + 128 + 256;
   static constexpr std::size_t kBytes = 32 + 8 * kSubBytes;
-  STRATA_DEVICE static const std::byte* part(const std::byte* group, std::int64_t block) {
-    return group + (block >> 3) * kBytes + 32 + (block & 7) * kSubBytes;
-  }
-  struct Codes {
-    std::uint32_t nibbles;
-    std::uint32_t low;  // bit pairs of all chunks
-    std::uint32_t high;
+  template <int kRows, int kChunks>
+  struct Words {
+    RowHalves<kRows> d;
+    std::uint32_t scales[2];  // of the first 16 elements and of the others: a byte a row
+    RowWords<kRows> low;      // bit pairs of chunks 0..3
+    RowWords<kRows> high;     // of 4..7
+    RowWords<kRows> nibbles[kChunks];
   };
-  struct RawScales {
-    std::uint16_t d;
-    std::uint8_t first;
-    std::uint8_t second;
-  };
-  STRATA_DEVICE static Codes load_codes(const std::byte* group, std::int64_t block, int row,
-                                        int c) {
-    const std::byte* p = part(group, block) + 32 + 4 * row;
-    return {load<std::uint32_t>(p + 128 + 64 * c), load<std::uint32_t>(p),
-            load<std::uint32_t>(p + 64)};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Words<kRows, kChunks> fetch(const std::byte* group, std::int64_t block,
+                                                   int row, int first) {
+    const std::byte* unit = group + (block >> 3) * kBytes;
+    const std::byte* p = unit + 32 + (block & 7) * kSubBytes;
+    Words<kRows, kChunks> w;
+    w.d = load_halves<kRows>(unit, row);
+    w.scales[0] = load_bytes<kRows>(p, row);
+    w.scales[1] = load_bytes<kRows>(p + 16, row);
+    w.low = load_words<kRows>(p + 32, row);
+    w.high = load_words<kRows>(p + 96, row);
+    STRATA_UNROLL(4)
+    for (int c = 0; c < kChunks; ++c) {
+      w.nibbles[c] = load_words<kRows>(p + 160 + 64 * (first + c), row);
+    }
+    return w;
   }
-  STRATA_DEVICE static CodePair codes(const Codes& raw, int c) {
-    const CodePair codes = nibble_pair(raw.nibbles);
-    return {codes.low | (raw.low >> (2 * c) << 4 & 0x30303030U),
-            codes.high | (raw.high >> (2 * c) << 4 & 0x30303030U)};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static CodePair codes(const Words<kRows, kChunks>& w, int r, int c, int first) {
+    const CodePair pair = unpack_nibbles(w.nibbles[c].v[r]);
+    const int shift = 2 * (first + c);
+    return {pair.low | (w.low.v[r] >> shift << 4 & 0x30303030U),
+            pair.high | (w.high.v[r] >> shift << 4 & 0x30303030U)};
   }
-  STRATA_DEVICE static RawScales load_scales(const std::byte* group, std::int64_t block, int row) {
-    const std::byte* p = part(group, block) + row;
-    return {load<std::uint16_t>(group + (block >> 3) * kBytes + 2 * row), load<std::uint8_t>(p),
-            load<std::uint8_t>(p + 16)};
-  }
-  STRATA_DEVICE static Scales scales(const RawScales& raw, int) {
-    const float super = half_value(raw.d);  // 11 bits: with 8 more the products are exact
-    return {{mul_rn(super, static_cast<float>(static_cast<std::int8_t>(raw.first))),
-             mul_rn(super, static_cast<float>(static_cast<std::int8_t>(raw.second)))},
-            0.0f};
+  template <int kRows, int kChunks>
+  STRATA_DEVICE static Scales scales(const Words<kRows, kChunks>& w, int r, int /*row*/) {
+    const float d = w.d.value(r);
+    Scales s{};
+    STRATA_UNROLL(2)
+    for (int i = 0; i < 2; ++i) {  // exact: 11 + 8 bits
+      s.part[i] = mul_rn(d, static_cast<float>(static_cast<std::int8_t>(w.scales[i] >> (8 * r))));
+    }
+    return s;
   }
 };
 
-// A whole block of a row.
-template <class Format>
-STRATA_DEVICE LaneBlock decode(const std::byte* group, std::int64_t block, int row) {
-  LaneBlock d;
-  d.scales = Format::scales(Format::load_scales(group, block, row), row);
-  STRATA_UNROLL(4)
-  for (int c = 0; c < 4; ++c) {
-    const CodePair pair = Format::codes(Format::load_codes(group, block, row, c), c);
-    d.codes[c] = pair.low;
-    d.codes[c + 4] = pair.high;
-  }
-  return d;
-}
-
-// Float types: element k of a row.
+// Float types: element i of an array, 16 * k + row in a group.
 struct F32 {
-  STRATA_DEVICE static float decode(const std::byte* group, std::int64_t k, int row) {
-    return load<float>(group + 64 * k + 4 * row);
+  static constexpr int kBytes = 4;
+  STRATA_DEVICE static float value(const void* array, std::int64_t i) {
+    return static_cast<const float*>(array)[i];
   }
 };
 struct F16 {
-  STRATA_DEVICE static float decode(const std::byte* group, std::int64_t k, int row) {
-    return load_half(group + 32 * k + 2 * row);
+  static constexpr int kBytes = 2;
+  STRATA_DEVICE static float value(const void* array, std::int64_t i) {
+    return half_value(static_cast<const std::uint16_t*>(array)[i]);
   }
 };
 struct BF16 {
-  STRATA_DEVICE static float decode(const std::byte* group, std::int64_t k, int row) {
-    return bf16_value(load<std::uint16_t>(group + 32 * k + 2 * row));
+  static constexpr int kBytes = 2;
+  STRATA_DEVICE static float value(const void* array, std::int64_t i) {
+    return bf16_value(static_cast<const std::uint16_t*>(array)[i]);
   }
 };
 

@@ -56,7 +56,6 @@ struct DotArgs {
   const std::int32_t* job_count = nullptr;
   std::int32_t columns = 0;  // without
   int tile = kMaxDotTokens;  // with `job`: no count is larger
-  int variant = 0;
 };
 void dot(Stream stream, gguf::Type type, DotArgs args);
 
@@ -87,12 +86,35 @@ struct EmbedArgs {
 };
 void embed(Stream stream, gguf::Type type, const EmbedArgs& args);
 
-// y may be x.
+// Rows of `width` floats, a multiple of 4. y may be x.
 void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t width, int rows,
               float eps, float* y);
 
+// RMSNorm between its neighbours: combine() before it, quantize() after it, the same bits.
+struct NormArgs {
+  const float* x = nullptr;  // [rows][width], a multiple of 4; with panels of 32
+  std::int64_t width = 0;
+  int rows = 0;
+  const float* weight = nullptr;
+  float eps = 0;
+  float* y = nullptr;           // may be x; null: the result is not wanted as floats
+  std::byte* panels = nullptr;  // of one token, [rows]; null: nor as panels
+  // With parts, x plus what combine() adds is normed, and written to `sum`, which may be x.
+  const float* parts = nullptr;    // [rows * ranks][width]
+  const float* weights = nullptr;  // [rows][ranks]
+  int ranks = 0;
+  float* sum = nullptr;
+};
+void rms_norm(Stream stream, const NormArgs& args);
+
 // Row i becomes what row kept[i] was, for `count` rows; kept rises.
 void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count);
+
+// x[t] += sum over ranks of weights[t][rank] * parts[t * ranks + rank].
+void combine(Stream stream, const float* parts, const float* weights, int ranks, std::int64_t width,
+             int rows, float* x);
+
+// ---- heads (heads.cu) ----
 
 // The type of a KV cache's cells: device::KvType.
 enum class Cells : std::int32_t { kF32, kF16, kQ8 };
@@ -125,9 +147,26 @@ void rope(Stream stream, const RopeArgs& args);
 void kv_append(Stream stream, const float* k, const float* v, const Place* places, int layer,
                int rows, int kv_heads, int head_dim);
 
-// x[t] += sum over ranks of weights[t][rank] * parts[t * ranks + rank].
-void combine(Stream stream, const float* parts, const float* weights, int ranks, std::int64_t width,
-             int rows, float* x);
+// All of the above in one launch: heads are normed, unless their norm is null, and turned; keys
+// then go to the cache with their values. q is changed in place, k is not.
+struct HeadsArgs {
+  float* q = nullptr;        // [rows][heads * head_dim]
+  const float* k = nullptr;  // [rows][kv_heads * head_dim]
+  const float* v = nullptr;  // as k
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  float eps = 0;
+  const Place* places = nullptr;
+  int layer = 0;
+  int rows = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;              // at most 512
+  const float* table = nullptr;  // device::Rope
+  int n_rot = 0;                 // 0: heads are not turned
+  bool neox = false;
+};
+void heads(Stream stream, const HeadsArgs& args);
 
 // ---- routing (router.cu) ----
 
@@ -230,9 +269,12 @@ struct AttentionArgs {
   float* out = nullptr;  // [rows][heads * head_dim]
   // Split: each chunk of positions by a block of its own, then joined. partials: room for
   // rows * chunks * heads * (head_dim + 2) floats.
-  int chunks = 0;  // of the longest row; 0: no split, a block walks its rows' chunks in order
+  int chunks = 0;  // of the longest row, or more; 0: no split, a block walks its rows' chunks
   int rows = 0;
   float* partials = nullptr;
+  // With a split: zeros, tile_count * heads * kAttentionQueries of them, and zeros again
+  // afterwards. Then one launch does all; null: the chunks are joined by a second one.
+  std::int32_t* arrivals = nullptr;
 };
 void attention(Stream stream, const AttentionArgs& args);
 void attention_prompt(Stream stream, const AttentionArgs& args);  // attention() of wide tiles

@@ -63,10 +63,29 @@ STRATA_DEVICE float max_of(float a, float b) { return a > b ? a : b; }
 
 STRATA_DEVICE float abs_of(float x) { return bits_to_float(float_to_bits(x) & 0x7fffffffU); }
 
+// The smaller and the larger; the bound when x is NaN.
+STRATA_DEVICE float at_most(float x, float bound) {
+#ifdef STRATA_GPU
+  return fminf(x, bound);
+#else
+  return x < bound ? x : bound;
+#endif
+}
+STRATA_DEVICE float at_least(float x, float bound) {
+#ifdef STRATA_GPU
+  return fmaxf(x, bound);
+#else
+  return x > bound ? x : bound;
+#endif
+}
+
 STRATA_DEVICE float exp_of(float x) {
-  const float below = x < 88.0f ? x : 88.0f;
-  const float clamped = below > -87.0f ? below : -87.0f;
-  const float n = round_even(mul_rn(clamped, 1.44269504f));
+  const float clamped = at_least(at_most(x, 88.0f), -87.0f);
+  // Beside 1.5 * 2^23 a float has no place for fractions: the sum's low bits are the product,
+  // rounded half to even.
+  constexpr float kRounder = 12582912.0f;
+  const float rounded = add_rn(mul_rn(clamped, 1.44269504f), kRounder);
+  const float n = sub_rn(rounded, kRounder);
   float r = fma_rn(n, -0.693359375f, clamped);
   r = fma_rn(n, 2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
@@ -76,9 +95,8 @@ STRATA_DEVICE float exp_of(float x) {
   p = fma_rn(p, r, 1.6666665459e-1f);
   p = fma_rn(p, r, 5.0000001201e-1f);
   p = add_rn(fma_rn(p, mul_rn(r, r), r), 1.0f);
-  const float power =
-      bits_to_float(static_cast<std::uint32_t>(static_cast<std::int32_t>(n) + 127) << 23);
-  return x < -87.0f ? 0.0f : mul_rn(p, power);
+  const std::uint32_t power = x < -87.0f ? 0U : (float_to_bits(rounded) + 127U) << 23;
+  return mul_rn(p, bits_to_float(power));
 }
 
 STRATA_DEVICE float silu(float x) { return div_rn(x, add_rn(1.0f, exp_of(sub_rn(0.0f, x)))); }
@@ -124,6 +142,9 @@ struct alignas(16) Float4 {
 struct alignas(8) Float2 {
   float v[2];
 };
+struct alignas(8) Int2 {
+  std::int32_t v[2];
+};
 
 // Reads what no thread of the kernel writes; `p` is aligned to the value's size.
 template <class T>
@@ -142,6 +163,11 @@ STRATA_DEVICE Int4 load<Int4>(const void* p) {
   const int4 q = __ldg(static_cast<const int4*>(p));
   return {{q.x, q.y, q.z, q.w}};
 }
+template <>
+STRATA_DEVICE Int2 load<Int2>(const void* p) {
+  const int2 q = __ldg(static_cast<const int2*>(p));
+  return {{q.x, q.y}};
+}
 #endif
 
 // p, of which the compiler knows no more how it was computed: it stays in registers, where it would
@@ -152,6 +178,29 @@ STRATA_DEVICE const std::byte* kept(const std::byte* p) {
 #endif
   return p;
 }
+// The same of what is read once, past the L1 cache.
+template <class T>
+STRATA_DEVICE T load_once(const void* p) {
+#ifdef __CUDACC__
+  T value;
+  if constexpr (sizeof(T) == 2) {
+    asm("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(value) : "l"(p));
+  } else if constexpr (sizeof(T) == 4) {
+    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(value) : "l"(p));
+  } else if constexpr (sizeof(T) == 8) {
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+        : "=r"(value.v[0]), "=r"(value.v[1])
+        : "l"(p));
+  } else {
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+        : "=r"(value.v[0]), "=r"(value.v[1]), "=r"(value.v[2]), "=r"(value.v[3])
+        : "l"(p));
+  }
+  return value;
+#else
+  return load<T>(p);
+#endif
+}
 
 // `p` is aligned to the value's size.
 template <class T>
@@ -160,6 +209,41 @@ STRATA_DEVICE void store(void* p, const T& value) {
   *static_cast<T*>(p) = value;
 #else
   std::memcpy(p, &value, sizeof value);
+#endif
+}
+
+// Has a line brought to the GPU's cache for later.
+STRATA_DEVICE void prefetch(const void* p) {
+#ifdef __CUDACC__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#else
+  static_cast<void>(p);
+#endif
+}
+
+// Between blocks of one launch: what a thread wrote before fence(), all threads of the block being
+// past it, the last block to arrive may read with load_fresh().
+STRATA_DEVICE void fence() {
+#ifdef STRATA_GPU
+  __threadfence();
+#endif
+}
+// Whether this is the last of `count` arrivals; the counter is 0 again then.
+STRATA_DEVICE bool arrive(std::int32_t* counter, std::int32_t count) {
+#ifdef STRATA_GPU
+  const bool last = atomicAdd(counter, 1) == count - 1;
+  __threadfence();
+#else
+  const bool last = (*counter)++ == count - 1;
+#endif
+  if (last) *counter = 0;
+  return last;
+}
+STRATA_DEVICE float load_fresh(const float* p) {
+#ifdef STRATA_GPU
+  return *static_cast<const volatile float*>(p);
+#else
+  return *p;
 #endif
 }
 

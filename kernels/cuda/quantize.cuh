@@ -24,34 +24,30 @@ struct SwigluSource {
   }
 };
 
-template <class Source>
-struct QuantizeKernel {
-  static constexpr const char* kName = "quantize";
-  static constexpr int kThreads = 256;
-  static constexpr int kBlocks = kThreads / 8;
+// Quantises blocks of 32 values, 8 threads a block of 4 values each. `panel`: of a thread's block,
+// null where there is none. Threads of a warp share with each other only.
+template <int kThreads>
+struct Quantizer {
   static constexpr float kMinScale = 1.17549435e-38f;  // below it a scale has no usable reciprocal
   struct Shared {
     float amax[kThreads];
     std::int32_t sum[kThreads];
   };
-  Source source;
-  std::int64_t blocks;
-  std::byte* panels;
+  using Quads = PerThread<Float4, kThreads>;
+  using Panels = PerThread<std::byte*, kThreads>;
 
-  STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
-    PerThread<Float4, kThreads> x;
+  STRATA_DEVICE static void run(const Block<kThreads>& block, Quads& x, Panels& panel,
+                                Shared& shared) {
     PerThread<float, kThreads> scale;
-    const std::int64_t first = block.index * kBlocks;
-    block.each([&](int thread) {
-      if (first + thread / 8 >= blocks) return;
-      x[thread] = source.at(first * 8 + thread);
+    block.warps([&](int thread) {
+      if (panel[thread] == nullptr) return;
       float amax = 0.0f;
       STRATA_UNROLL(4)
       for (int j = 0; j < 4; ++j) amax = max_of(abs_of(x[thread].v[j]), amax);
       shared.amax[thread] = amax;
     });
-    block.each([&](int thread) {
-      if (first + thread / 8 >= blocks) return;
+    block.warps([&](int thread) {
+      if (panel[thread] == nullptr) return;
       float amax = 0.0f;
       STRATA_UNROLL(8)
       for (int j = 0; j < 8; ++j) amax = max_of(shared.amax[thread / 8 * 8 + j], amax);
@@ -68,20 +64,41 @@ struct QuantizeKernel {
         sum += q;
       }
       shared.sum[thread] = sum;
-      std::byte* panel =
-          panels + static_cast<std::size_t>(first + thread / 8) * kernels::kPanelBlockBytes;
-      store(panel + 4 * (thread % 8), codes);
+      store(panel[thread] + 4 * (thread % 8), codes);
     });
-    block.each([&](int thread) {
-      if (first + thread / 8 >= blocks || thread % 8 != 0) return;
+    block.warps([&](int thread) {
+      if (panel[thread] == nullptr || thread % 8 != 0) return;
       const std::int32_t* s = shared.sum + thread;
       const std::int32_t low = s[0] + s[1] + s[2] + s[3];
       const std::int32_t sum = low + s[4] + s[5] + s[6] + s[7];
-      const kernels::BlockMeta meta{scale[thread], sum,
-                                    mul_rn(static_cast<float>(sum), scale[thread]), low};
-      store(panels + static_cast<std::size_t>(first + thread / 8) * kernels::kPanelBlockBytes + 32,
-            meta);
+      store(panel[thread] + 32,
+            kernels::BlockMeta{scale[thread], sum, mul_rn(static_cast<float>(sum), scale[thread]),
+                               low});
     });
+  }
+};
+
+template <class Source>
+struct QuantizeKernel {
+  static constexpr const char* kName = "quantize";
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocks = kThreads / 8;
+  using Shared = typename Quantizer<kThreads>::Shared;
+  Source source;
+  std::int64_t blocks;
+  std::byte* panels;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    typename Quantizer<kThreads>::Quads x;
+    typename Quantizer<kThreads>::Panels panel;
+    block.lanes([&](int thread) {
+      const std::int64_t i = block.index * kBlocks + thread / 8;
+      panel[thread] = nullptr;
+      if (i >= blocks) return;
+      x[thread] = source.at(block.index * kThreads + thread);
+      panel[thread] = panels + static_cast<std::size_t>(i) * kernels::kPanelBlockBytes;
+    });
+    Quantizer<kThreads>::run(block, x, panel, shared);
   }
 };
 

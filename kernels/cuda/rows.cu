@@ -43,23 +43,21 @@ void embed(Stream stream, gguf::Type type, const EmbedArgs& args) {
 
 void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t width, int rows,
               float eps, float* y) {
-  launch(stream, rows, RmsNormKernel{x, weight, width, eps, y});
+  rms_norm(stream, {.x = x, .width = width, .rows = rows, .weight = weight, .eps = eps, .y = y});
+}
+
+void rms_norm(Stream stream, const NormArgs& args) {
+  using Narrow = RmsNormNarrowKernel;
+  if (args.width <= Narrow::kWidth && args.panels == nullptr && args.parts == nullptr) {
+    launch(stream, ceil_div(args.rows, Narrow::kRows),
+           Narrow{args.x, args.weight, static_cast<int>(args.width), args.rows, args.eps, args.y});
+  } else {
+    launch(stream, args.rows, NormKernel{args});
+  }
 }
 
 void keep_rows(Stream stream, float* x, std::int64_t width, const std::int32_t* kept, int count) {
   launch(stream, ceil_div(width, KeepRowsKernel::kThreads), KeepRowsKernel{x, width, kept, count});
-}
-
-void rope(Stream stream, const RopeArgs& args) {
-  const std::int64_t pairs = static_cast<std::int64_t>(args.rows) * args.heads * (args.n_rot / 2);
-  launch(stream, ceil_div(pairs, RopeKernel::kThreads), RopeKernel{args});
-}
-
-void kv_append(Stream stream, const float* k, const float* v, const Place* places, int layer,
-               int rows, int kv_heads, int head_dim) {
-  const std::int64_t cells = static_cast<std::int64_t>(rows) * kv_heads * head_dim;
-  launch(stream, ceil_div(cells, KvAppendKernel::kThreads),
-         KvAppendKernel{k, v, places, layer, rows, kv_heads, head_dim});
 }
 
 void combine(Stream stream, const float* parts, const float* weights, int ranks, std::int64_t width,

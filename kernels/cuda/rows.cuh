@@ -1,26 +1,30 @@
-// Kernels of one row of activations: embedding, RMSNorm, RoPE, the KV cache, combine.
+// Kernels of one row of activations: embedding, RMSNorm, combine.
 #pragma once
 
 #include "kernels/cuda/formats.cuh"
 #include "kernels/cuda/kernels.hpp"
-#include "kernels/cuda/place.cuh"
+#include "kernels/cuda/quantize.cuh"
 
 namespace strata::cuda {
-
-inline constexpr float kLargestHalf = 65504.0f;
 
 // 32 elements of row `row` of a group, exactly the values the blocks say.
 template <class Format>
 STRATA_DEVICE void dequantize_block(const std::byte* group, std::int64_t block, int row,
                                     float* out) {
-  const LaneBlock d = decode<Format>(group, block, row);
-  STRATA_UNROLL(32)
-  for (int i = 0; i < 32; ++i) {
-    const auto code = static_cast<std::int8_t>(d.codes[i / 4] >> (8 * (i % 4)));
-    float w =
-        mul_rn(static_cast<float>(code - Format::kOffset), d.scales.part[i / Format::kPartElems]);
-    if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, d.scales.min);
-    out[i] = w;
+  const auto words = Format::template fetch<1, 4>(group, block, row, 0);
+  const Scales scales = Format::scales(words, 0, row);
+  STRATA_UNROLL(4)
+  for (int c = 0; c < 4; ++c) {
+    const CodePair pair = Format::codes(words, 0, c, 0);
+    STRATA_UNROLL(8)
+    for (int i = 0; i < 8; ++i) {  // elements 4c..4c+3 and 16 later
+      const auto code = static_cast<std::int8_t>((i < 4 ? pair.low : pair.high) >> (8 * (i % 4)));
+      const int element = 4 * c + i % 4 + i / 4 * 16;
+      float w = mul_rn(static_cast<float>(code - Format::kOffset),
+                       scales.part[element / Format::kPartElems]);
+      if constexpr (Format::kHasMin || Format::kAddsZero) w = add_rn(w, scales.min);
+      out[element] = w;
+    }
   }
 }
 
@@ -35,7 +39,7 @@ template <class Format>
 struct EmbedFloats {
   static constexpr int kElems = 1;
   STRATA_DEVICE static void copy(const std::byte* group, std::int64_t piece, int row, float* out) {
-    *out = Format::decode(group, piece, row);
+    *out = Format::value(group, 16 * piece + row);
   }
 };
 
@@ -60,50 +64,129 @@ struct EmbedKernel {
   }
 };
 
-// A block a row. The sum of squares is the CPU's: 16 lanes, each over its elements in order.
-struct RmsNormKernel {
+// A block a row: combine where there are parts, RMSNorm, and its result as floats, panels or both.
+// The sum of squares is the CPU's: 16 lanes, each over its elements in order.
+struct NormKernel {
   static constexpr const char* kName = "rms_norm";
-  static constexpr int kThreads = 256;
-  static constexpr int kStage = 4096;  // elements at a time
+  static constexpr int kThreads = 512;
+  static constexpr int kStage = 8192;  // elements at a time
   struct Shared {
-    float x[kStage];
+    alignas(16) float x[kStage];
     float lanes[16];
-    float inverse;
+    Quantizer<kThreads>::Shared quantizer;
   };
-  const float* x;
-  const float* weight;
-  std::int64_t width;
-  float eps;
-  float* y;
+  NormArgs a;
+
+  // Four elements of a row of x, to which combine has added its parts.
+  STRATA_DEVICE Float4 at(std::int64_t row, std::int64_t i) const {
+    Float4 x = read(a.x + row * a.width + i);
+    if (a.parts == nullptr) return x;
+    const float* part = a.parts + row * a.ranks * a.width + i;
+    Float4 acc{};
+    STRATA_UNROLL(8)
+    for (int r = 0; r < a.ranks; ++r) {
+      const Float4 p = read(part + r * a.width);
+      const float weight = a.weights[row * a.ranks + r];
+      STRATA_UNROLL(4)
+      for (int j = 0; j < 4; ++j) acc.v[j] = fma_rn(weight, p.v[j], acc.v[j]);
+    }
+    STRATA_UNROLL(4)
+    for (int j = 0; j < 4; ++j) x.v[j] = add_rn(x.v[j], acc.v[j]);
+    store(a.sum + row * a.width + i, x);
+    return x;
+  }
+  STRATA_DEVICE static Float4 read(const float* p) { return *reinterpret_cast<const Float4*>(p); }
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
-    const float* row = x + block.index * width;
+    const std::int64_t row = block.index;
+    const std::int64_t width = a.width;
     PerThread<float, kThreads> acc;
     for (std::int64_t base = 0; base < width; base += kStage) {
       const int n = static_cast<int>(width - base < kStage ? width - base : kStage);
       block.each([&](int thread) {
-        for (int i = thread; i < n; i += kThreads) shared.x[i] = row[base + i];
+        for (int i = 4 * thread; i < n; i += 4 * kThreads) store(shared.x + i, at(row, base + i));
       });
       block.each([&](int thread) {
         if (thread >= 16) return;
         float sum = base == 0 ? 0.0f : acc[thread];
-        STRATA_UNROLL(8)
+        STRATA_UNROLL(32)
         for (int i = thread; i < n; i += 16) sum = fma_rn(shared.x[i], shared.x[i], sum);
         acc[thread] = sum;
+        shared.lanes[thread] = sum;
       });
     }
-    block.each([&](int thread) {
-      if (thread < 16) shared.lanes[thread] = acc[thread];
-    });
-    block.each([&](int thread) {
-      if (thread != 0) return;
+    PerThread<float, kThreads> inverse;
+    block.lanes([&](int thread) {
       const float mean = div_rn(sum_lanes(shared.lanes), static_cast<float>(width));
-      shared.inverse = div_rn(1.0f, sqrt_rn(add_rn(mean, eps)));
+      inverse[thread] = div_rn(1.0f, sqrt_rn(add_rn(mean, a.eps)));
     });
-    block.each([&](int thread) {
-      for (std::int64_t i = thread; i < width; i += kThreads) {
-        y[block.index * width + i] = mul_rn(mul_rn(row[i], shared.inverse), weight[i]);
+    Quantizer<kThreads>::Quads quad;
+    Quantizer<kThreads>::Panels panel;
+    for (std::int64_t base = 0; base < width; base += 4 * kThreads) {
+      block.lanes([&](int thread) {
+        const std::int64_t i = base + 4 * thread;
+        panel[thread] = nullptr;
+        if (i >= width) return;
+        const float* from = a.parts == nullptr ? a.x : a.sum;
+        const Float4 x = width <= kStage ? read(shared.x + i) : read(from + row * width + i);
+        const Float4 weight = read(a.weight + i);
+        STRATA_UNROLL(4)
+        for (int j = 0; j < 4; ++j) {
+          quad[thread].v[j] = mul_rn(mul_rn(x.v[j], inverse[thread]), weight.v[j]);
+        }
+        if (a.y != nullptr) store(a.y + row * width + i, quad[thread]);
+        if (a.panels == nullptr) return;
+        panel[thread] =
+            a.panels + static_cast<std::size_t>((row * width + i) / 32) * kernels::kPanelBlockBytes;
+      });
+      if (a.panels != nullptr) Quantizer<kThreads>::run(block, quad, panel, shared.quantizer);
+    }
+  }
+};
+
+// Rows up to kWidth, as heads are: a half-warp a row, whose lanes are the CPU's.
+struct RmsNormNarrowKernel {
+  static constexpr const char* kName = "rms_norm";
+  static constexpr int kThreads = 256;
+  static constexpr int kWidth = 256;
+  static constexpr int kRows = kThreads / 16;
+  static constexpr int kElems = kWidth / 16;  // of a lane
+  struct Shared {
+    float lanes[kRows][16];
+  };
+  struct Elems {
+    float v[kElems];
+  };
+  const float* x;
+  const float* weight;
+  int width;
+  int rows;
+  float eps;
+  float* y;
+
+  STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
+    PerThread<Elems, kThreads> elems;
+    const auto each_element = [&](int thread, const auto& step) {
+      const std::int64_t row = block.index * kRows + thread / 16;
+      if (row >= rows) return;
+      STRATA_UNROLL(16)
+      for (int i = 0; i < kElems; ++i) {
+        const int column = 16 * i + thread % 16;
+        if (column < width) step(elems[thread].v[i], row * width + column, column);
       }
+    };
+    block.each([&](int thread) {
+      each_element(thread, [&](float& v, std::int64_t at, int) { v = x[at]; });
+      float sum = 0.0f;
+      each_element(thread, [&](float& v, std::int64_t, int) { sum = fma_rn(v, v, sum); });
+      shared.lanes[thread / 16][thread % 16] = sum;
+    });
+    block.lanes([&](int thread) {
+      const float mean = div_rn(sum_lanes(shared.lanes[thread / 16]), static_cast<float>(width));
+      const float inverse = div_rn(1.0f, sqrt_rn(add_rn(mean, eps)));
+      each_element(thread, [&](float& v, std::int64_t at, int column) {
+        y[at] = mul_rn(mul_rn(v, inverse), weight[column]);
+      });
     });
   }
 };
@@ -123,118 +206,6 @@ struct KeepRowsKernel {
       const std::int64_t column = block.index * kThreads + thread;
       if (column >= width) return;
       for (std::int64_t i = 0; i < count; ++i) x[i * width + column] = x[kept[i] * width + column];
-    });
-  }
-};
-
-struct RopeKernel {
-  static constexpr const char* kName = "rope";
-  static constexpr int kThreads = 128;
-  struct Shared {};
-  RopeArgs a;
-
-  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
-    block.each([&](int thread) {
-      const int half = a.n_rot / 2;
-      const std::int64_t i = block.index * kThreads + thread;
-      const std::int64_t head = i / half;  // of all rows
-      if (head >= static_cast<std::int64_t>(a.rows) * a.heads) return;
-      const int j = static_cast<int>(i % half);
-      const float* table =
-          a.table + static_cast<std::int64_t>(a.places[head / a.heads].position) * a.n_rot;
-      const float c = table[j];
-      const float s = table[half + j];
-      float* base = a.x + head * a.head_dim;
-      float* first = base + (a.neox ? j : 2 * j);
-      float* second = base + (a.neox ? j + half : 2 * j + 1);
-      const float x = *first;
-      const float y = *second;
-      // The sign of a zero is the CPU's: 0 - 0 where it works in whole vectors, else -0.
-      const bool vector = a.neox && j < half / 16 * 16;
-      const float ys = mul_rn(y, s);
-      *first = fma_rn(x, c, vector ? sub_rn(0.0f, ys) : -ys);
-      *second = fma_rn(y, c, mul_rn(x, s));
-    });
-  }
-};
-
-// A thread a cell.
-struct KvAppendKernel {
-  static constexpr const char* kName = "kv_append";
-  static constexpr int kThreads = 128;
-  struct Shared {};
-  const float* k;
-  const float* v;
-  const Place* places;
-  int layer;
-  int rows;
-  int kv_heads;
-  int head_dim;
-
-  struct Q8Cell {
-    std::uint16_t scale;
-    std::int8_t code;
-  };
-  // The CPU's to_q8, of dimension d of a head's row: every thread finds its block's scale itself.
-  STRATA_DEVICE Q8Cell quantize(const float* row, int d) const {
-    const int begin = d / kQ8Block * kQ8Block;
-    const int end = begin + kQ8Block < head_dim ? begin + kQ8Block : head_dim;
-    float top = 0.0f;
-    for (int i = begin; i < end; ++i) top = max_of(abs_of(row[i]), top);
-    const float exact = div_rn(top, 127.0f);
-    Q8Cell cell;
-    cell.scale = half_bits(exact < kLargestHalf ? exact : kLargestHalf);
-    const float scale = half_value(cell.scale);
-    const float code = round_even(mul_rn(row[d], scale > 0.0f ? div_rn(1.0f, scale) : 0.0f));
-    const float below = code < 127.0f ? code : 127.0f;
-    cell.code = static_cast<std::int8_t>(below > -127.0f ? below : -127.0f);
-    return cell;
-  }
-
-  // Cell `index` of keys or values that have no scales.
-  STRATA_DEVICE static void write(std::byte* cells, std::int64_t index, bool half, float value) {
-    if (half) {
-      reinterpret_cast<std::uint16_t*>(cells)[index] = half_bits(value);
-    } else {
-      reinterpret_cast<float*>(cells)[index] = value;
-    }
-  }
-
-  // The layout: device::KvLayer.
-  STRATA_DEVICE void write_q8(const Place& p, std::int64_t head, int d, const float* key,
-                              const float* value) const {
-    const std::int64_t lane = p.position % 16;
-    const std::int64_t first = head * p.capacity + p.position;
-    const int block = d / kQ8Block;
-    const Q8Cell of_key = quantize(key, d);
-    std::byte* group = p.keys + (first - lane) * q8_row_bytes(head_dim);
-    store(group + 32 * q8_blocks(head_dim) + 16 * d + lane, of_key.code);
-    const Q8Cell of_value = quantize(value, d);
-    std::byte* row = p.values + first * q8_row_bytes(head_dim);
-    store(row + 2 * q8_blocks(head_dim) + d, of_value.code);
-    if (d % kQ8Block != 0) return;
-    store(group + 32 * block + 2 * lane, of_key.scale);
-    store(row + 2 * block, of_value.scale);
-  }
-
-  STRATA_DEVICE void operator()(Block<kThreads> block, Shared&) const {
-    block.each([&](int thread) {
-      const std::int64_t i = block.index * kThreads + thread;
-      const std::int64_t width = static_cast<std::int64_t>(kv_heads) * head_dim;
-      if (i >= rows * width) return;
-      const Place p = at_layer(places[i / width], layer);
-      const std::int64_t head = i % width / head_dim;
-      const std::int64_t d = i % head_dim;
-      const std::int64_t position = p.position;
-      if (p.cells == Cells::kQ8) {
-        write_q8(p, head, static_cast<int>(d), k + i - d, v + i - d);
-        return;
-      }
-      const bool half = p.cells == Cells::kF16;
-      write(p.keys,
-            ((head * (p.capacity / 16) + position / 16) * head_dim + d) * 16 + position % 16, half,
-            k[i]);
-      write(p.values, (head * p.capacity + position) * head_dim + d, half, v[i]);
     });
   }
 };

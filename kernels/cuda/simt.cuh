@@ -53,7 +53,22 @@ class Block {
 #endif
   }
 
-  // The same without the barrier: for steps that share nothing with other threads.
+  // The same with a barrier of each warp alone: for steps that share with the threads of a warp.
+  template <class Step>
+  STRATA_DEVICE void warps(const Step& step) const {
+#ifdef STRATA_GPU
+    step(static_cast<int>(threadIdx.x));
+#ifdef STRATA_HIP
+    __builtin_amdgcn_wave_barrier();
+#else
+    __syncwarp();
+#endif
+#else
+    run(step);
+#endif
+  }
+
+  // The same without a barrier: for steps that share nothing with other threads.
   template <class Step>
   STRATA_DEVICE void lanes(const Step& step) const {
 #ifdef STRATA_GPU
@@ -134,20 +149,23 @@ STRATA_DEVICE void copies_done() {
 #endif
 }
 
-// Blocks that shall fit a multiprocessor beside each other, which bounds a thread's registers:
-// Kernel::kResident where a kernel has it.
+#ifdef STRATA_GPU
+// Blocks that a multiprocessor is to hold, where a kernel says so (kResident): with the registers
+// that this leaves, loads come first. Without it the compiler keeps few under way.
 template <class Kernel>
-constexpr int resident_blocks() {
-  if constexpr (requires { Kernel::kResident; }) return Kernel::kResident;
-  return 1;
+[[nodiscard]] constexpr int resident() {
+  if constexpr (requires { Kernel::kResident; }) {
+    return Kernel::kResident;
+  } else {
+    return 0;
+  }
 }
 
-#ifdef STRATA_GPU
 // More shared memory than this a kernel has to be allowed.
 inline constexpr std::size_t kStaticShared = 48 << 10;
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads, resident_blocks<Kernel>())
+__global__ void __launch_bounds__(Kernel::kThreads, resident<Kernel>())
     run_kernel(const Kernel kernel) {
   const Block<Kernel::kThreads> block{static_cast<std::int64_t>(blockIdx.x)};
   if constexpr (sizeof(typename Kernel::Shared) > kStaticShared) {

@@ -34,6 +34,7 @@ bool is_prompt(std::span<const WindowRow> rows, int head_dim) {
 void CudaDevice::attention(Rows q, int layer, const AttentionShape& shape, Rows out) {
   if (q.count == 0) return;
   State& s = *state_;
+  s.writes(out.data);
   cuda::select_gpu(s.gpu.index);
   const int group = shape.heads / shape.kv_heads;
   cuda::AttentionArgs args{.q = q.data,
@@ -69,6 +70,10 @@ void CudaDevice::attention(Rows q, int layer, const AttentionShape& shape, Rows 
   if (chunks > 1 && tasks < 4 * s.gpu.multiprocessors && partials <= kMostPartials) {
     args.chunks = chunks;
     args.partials = s.partials.floats(partials);
+    const std::size_t arrivals = sizeof(std::int32_t) * cuda::kAttentionQueries *
+                                 static_cast<std::size_t>(args.tile_count * shape.heads);
+    if (!args.wide && arrivals <= s.arrivals.size())
+      args.arrivals = reinterpret_cast<std::int32_t*>(s.arrivals.data());
   }
   cuda::attention(s.stream, args);
 }

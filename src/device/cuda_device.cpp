@@ -74,6 +74,7 @@ void CudaDevice::copy_to_host(std::byte* to, const std::byte* from, std::size_t 
 
 void CudaDevice::copy_from_host(std::byte* to, const std::byte* from, std::size_t bytes) {
   const cuda::Stream stream = state_->use();
+  state_->normed = {};
   cuda::copy(stream, to, from, bytes);
   synchronize();
 }
@@ -118,6 +119,7 @@ void CudaDevice::clear_marks() { state_->marks = 0; }
 
 void CudaDevice::embed(const Linear& table, Rows out) {
   const cuda::Stream stream = state_->use();
+  state_->writes(out.data);
   const quant::PackedMatrix& m = table.matrix;
   cuda::embed(
       stream, m.type,
@@ -125,8 +127,22 @@ void CudaDevice::embed(const Linear& table, Rows out) {
 }
 
 void CudaDevice::rms_norm(Rows x, const float* weight, float eps, Rows out) {
-  const cuda::Stream stream = state_->use();
-  cuda::rms_norm(stream, x.data, weight, x.width, x.count, eps, out.data);
+  State& s = *state_;
+  const cuda::Stream stream = s.use();
+  cuda::NormArgs args;
+  args.x = x.data;
+  args.width = x.width;
+  args.rows = x.count;
+  args.weight = weight;
+  args.eps = eps;
+  args.y = out.data;
+  s.writes(out.data);
+  // A few rows are soon multiplied; launches are what they cost.
+  if (x.count <= kProgramRows && x.width % 32 == 0) {
+    args.panels = s.panels.get(kernels::panel_bytes(x.width, x.count));
+    s.normed = out;
+  }
+  cuda::rms_norm(stream, args);
 }
 
 // Outputs of one type go in one launch.
@@ -150,6 +166,7 @@ void CudaDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
       args.x = panels;
       args.x_row_bytes = kernels::panel_bytes(x.width, 1);
     }
+    for (const LinearOutput& o : outputs) state_->writes(o.out.data);
     for (std::size_t i = first; i < outputs.size() && args.target_count < cuda::kMaxTargets; ++i) {
       const LinearOutput& o = outputs[i];
       if (done[i] || o.weight->matrix.type != m.type) continue;
@@ -170,12 +187,14 @@ void CudaDevice::linear(Rows x, std::span<const LinearOutput> outputs) {
 
 void CudaDevice::keep_rows(Rows x, std::span<const std::int32_t> kept) {
   const cuda::Stream stream = state_->use();
+  state_->writes(x.data);
   cuda::keep_rows(stream, x.data, x.width, state_->staging.bring(kept),
                   static_cast<int>(kept.size()));
 }
 
 void CudaDevice::rope(Rows x, int head_dim, const Rope& rope) {
   const cuda::Stream stream = state_->use();
+  state_->writes(x.data);
   cuda::rope(stream, {x.data, state_->window.places, x.count, static_cast<int>(x.width / head_dim),
                       head_dim, rope.table, rope.n_rot, rope.neox});
 }
@@ -186,6 +205,34 @@ void CudaDevice::kv_append(Rows k, Rows v, int layer, const AttentionShape& shap
                   shape.head_dim);
 }
 
+// In one launch for a few rows; many are as soon done one after the other.
+void CudaDevice::prepare_heads(Rows q, Rows k, Rows v, const HeadNorms& norms, const Rope& rope,
+                               int layer, const AttentionShape& shape) {
+  if (q.count > kProgramRows) {
+    Device::prepare_heads(q, k, v, norms, rope, layer, shape);
+    return;
+  }
+  const cuda::Stream stream = state_->use();
+  state_->writes(q.data);
+  cuda::HeadsArgs args;
+  args.q = q.data;
+  args.k = k.data;
+  args.v = v.data;
+  args.q_norm = norms.q;
+  args.k_norm = norms.k;
+  args.eps = norms.eps;
+  args.places = state_->window.places;
+  args.layer = layer;
+  args.rows = q.count;
+  args.heads = shape.heads;
+  args.kv_heads = shape.kv_heads;
+  args.head_dim = shape.head_dim;
+  args.table = rope.table;
+  args.n_rot = rope.n_rot;
+  args.neox = rope.neox;
+  cuda::heads(stream, args);
+}
+
 void CudaDevice::route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) {
   const cuda::Stream stream = state_->use();
   cuda::route(stream, {logits.data, logits.width, logits.count, shape.experts, shape.used,
@@ -194,6 +241,7 @@ void CudaDevice::route(Rows logits, const RouterShape& shape, std::int32_t* ids,
 
 void CudaDevice::combine(Rows parts, const float* weights, int ranks, Rows x) {
   const cuda::Stream stream = state_->use();
+  state_->writes(x.data);
   cuda::combine(stream, parts.data, weights, ranks, x.width, x.count, x.data);
 }
 

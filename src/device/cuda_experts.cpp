@@ -174,6 +174,7 @@ void CudaDevice::experts(Rows x, const quant::ExpertLayout& layout,
                          std::span<const ExpertWork> work, Rows parts) {
   if (work.empty()) return;
   cuda::select_gpu(state_->gpu.index);
+  state_->writes(parts.data);
   State::Experts call{*state_, layout};
   call.plan(work);
   call.down(call.gate_up(x), parts);
@@ -183,6 +184,7 @@ void CudaDevice::experts_held(Rows x, const quant::ExpertLayout& layout, const s
                               const float* weights, const Exchange& exchange, int layer,
                               Rows parts) {
   cuda::select_gpu(state_->gpu.index);
+  state_->writes(parts.data);
   State::Experts call{*state_, layout};
   call.dispatch(x, ids, weights, exchange, layer);
   call.down(call.gate_up(x), parts);
@@ -191,6 +193,7 @@ void CudaDevice::experts_held(Rows x, const quant::ExpertLayout& layout, const s
 void CudaDevice::combine_held(Rows parts, const float* weights, const Exchange& exchange, int layer,
                               Rows x) {
   const cuda::Stream stream = state_->use();
+  state_->writes(x.data);
   cuda::CombineHeldArgs args;
   args.parts = parts.data;
   args.host_parts = exchange.parts;

@@ -65,6 +65,9 @@ void CudaStaging::send_to(std::byte* device) {
 }
 
 const std::byte* CudaDevice::State::quantize(Rows x) {
+  if (normed.data == x.data && normed.count == x.count && normed.width == x.width)
+    return panels.get(0);
+  normed = {};
   std::byte* out = panels.get(kernels::panel_bytes(x.width, x.count));
   cuda::quantize(stream, x.data, x.count * (x.width / 32), out);
   return out;

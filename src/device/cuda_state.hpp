@@ -148,6 +148,8 @@ class CudaDevice final : public Device {
   void keep_rows(Rows x, std::span<const std::int32_t> kept) override;
   void rope(Rows x, int head_dim, const Rope& rope) override;
   void kv_append(Rows k, Rows v, int layer, const AttentionShape& shape) override;
+  void prepare_heads(Rows q, Rows k, Rows v, const HeadNorms& norms, const Rope& rope, int layer,
+                     const AttentionShape& shape) override;
   void attention(Rows q, int layer, const AttentionShape& shape, Rows out) override;
   void route(Rows logits, const RouterShape& shape, std::int32_t* ids, float* weights) override;
   void experts(Rows x, const quant::ExpertLayout& layout, std::span<const ExpertWork> work,
@@ -232,8 +234,12 @@ struct CudaDevice::State {
   [[nodiscard]] bool in_tiles(gguf::Type type) const noexcept {
     return gpu.int8_tiles && !quant::is_float(type);
   }
-  // x quantised as panels of one token.
+  // x quantised as panels of one token; as they are, if rms_norm() wrote them with x.
   [[nodiscard]] const std::byte* quantize(Rows x);
+  // Rows are about to be written: panels of them are no longer theirs.
+  void writes(const float* rows) noexcept {
+    if (normed.data == rows) normed = {};
+  }
 
   void set_recording(bool on) noexcept;
 
@@ -243,7 +249,9 @@ struct CudaDevice::State {
   CudaStream stream;
   CudaStaging staging{stream};
   CudaWindow window;
+  CudaBlock arrivals;  // zeros between kernels
   CudaScratch panels, gate_up, hidden, partials, dispatched;
+  Rows normed;  // whose panels are in `panels`
   bool recording = false;
   std::vector<CudaEvent> recorded_events;
   std::vector<std::int32_t> tokens;

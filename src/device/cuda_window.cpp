@@ -64,13 +64,20 @@ bool CudaDevice::can_record() const noexcept { return state_->gpu.graphs; }
 
 void CudaDevice::State::set_recording(bool on) noexcept {
   recording = on;
+  normed = {};  // what a program reads it writes itself
   for (CudaScratch* scratch : {&panels, &gate_up, &hidden, &partials, &dispatched}) {
     scratch->set_recording(on);
   }
 }
 
 void CudaDevice::begin_recording() {
-  cuda::begin_capture(state_->use());
+  const cuda::Stream stream = state_->use();
+  if (state_->arrivals.size() == 0) {
+    constexpr std::size_t kArrivals = 64 << 10;
+    state_->arrivals = CudaBlock(kArrivals, false);
+    cuda::fill_zero(stream, state_->arrivals.data(), kArrivals);
+  }
+  cuda::begin_capture(stream);
   state_->set_recording(true);
   state_->recorded_events.clear();
 }

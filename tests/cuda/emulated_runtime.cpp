@@ -26,8 +26,8 @@ struct CUgraphExec_st {
 };
 struct CUstream_st {
   std::unique_ptr<Work> captured;  // while capturing
-  std::thread graph;            // runs the last that was launched, after those before it
-  std::atomic<int> running{0};  // graphs
+  std::thread graph;               // runs the last that was launched, after those before it
+  std::atomic<int> running{0};     // graphs
   void wait() {
     if (graph.joinable()) graph.join();
   }

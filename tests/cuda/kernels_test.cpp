@@ -1,5 +1,7 @@
 // What the CUDA kernels can do that no operation of device::Device asks of them alone.
 #include "kernels/cuda/kernels.hpp"
+
+#include "kernels/cpu/panel.hpp"
 #include "tests/cuda/cuda_test.hpp"
 
 namespace strata::device::test {
@@ -51,6 +53,196 @@ TEST_F(CudaKernelsTest, DotOfAsManyJobsAsTheDeviceSays) {
     std::copy_n(product.data().begin(), 32 * count, expected.data().begin());
     expect_same(expected, found.read(), std::to_string(count) + " jobs");
   }
+}
+
+// RMSNorm with combine before it and quantising after it, against the three kernels.
+TEST_F(CudaKernelsTest, NormWithItsNeighboursGivesTheirBits) {
+  constexpr int kRows = 3;
+  constexpr int kRanks = 5;
+  constexpr float kEps = 1e-6f;
+  for (const std::int64_t width : {32, 96, 2048, 4096, 9216}) {
+    const std::int64_t blocks = kRows * width / 32;
+    const OwnRows x = hard_rows(kRows, width, 1);
+    const GpuRows parts(gpu(), random_rows(kRows * kRanks, width, 2));
+    const GpuRows weights(gpu(), random_rows(kRows, kRanks, 3));
+    const GpuRows weight(gpu(), random_rows(1, width, 4));
+    const std::vector<std::byte> no_panels(kernels::panel_bytes(width, kRows));
+    for (const bool combined : {false, true}) {
+      const std::string what = std::to_string(width) + (combined ? " combined" : "");
+      const GpuRows sum(gpu(), x);
+      const GpuRows y(gpu(), OwnRows(kRows, width));
+      const OnGpu<std::byte> panels(gpu(), no_panels);
+      if (combined) {
+        cuda::combine(stream_, parts.rows().data, weights.rows().data, kRanks, width, kRows,
+                      sum.rows().data);
+      }
+      cuda::rms_norm(stream_, sum.rows().data, weight.rows().data, width, kRows, kEps,
+                     y.rows().data);
+      cuda::quantize(stream_, y.rows().data, blocks, panels.data());
+      const GpuRows found_sum(gpu(), x);
+      const GpuRows found_y(gpu(), OwnRows(kRows, width));
+      const OnGpu<std::byte> found_panels(gpu(), no_panels);
+      cuda::NormArgs args{.x = found_sum.rows().data,
+                          .width = width,
+                          .rows = kRows,
+                          .weight = weight.rows().data,
+                          .eps = kEps,
+                          .panels = found_panels.data()};
+      if (combined) {
+        args.parts = parts.rows().data;
+        args.weights = weights.rows().data;
+        args.ranks = kRanks;
+        args.sum = found_sum.rows().data;
+      }
+      GpuRows again(gpu(), x);  // panels alone, of a copy
+      cuda::NormArgs alone = args;
+      alone.x = again.rows().data;
+      if (combined) alone.sum = again.rows().data;
+      cuda::rms_norm(stream_, alone);
+      cuda::synchronize(stream_);
+      EXPECT_EQ(panels.read(), found_panels.read()) << what << ", panels alone";
+      args.y = found_y.rows().data;
+      cuda::rms_norm(stream_, args);
+      cuda::synchronize(stream_);
+      expect_same(sum.read(), found_sum.read(), what + ", x");
+      expect_same(y.read(), found_y.read(), what);
+      EXPECT_EQ(panels.read(), found_panels.read()) << what;
+    }
+  }
+}
+
+// Norms, RoPE and the KV cache in one launch, against one launch each.
+TEST_F(CudaKernelsTest, HeadsInOneLaunchGiveTheBitsOfMany) {
+  struct Case {
+    int head_dim;
+    int n_rot;
+    bool neox;
+    bool norms;
+    cuda::Cells cells;
+  };
+  constexpr Case kCases[] = {{128, 128, true, true, cuda::Cells::kF16},
+                             {64, 64, false, false, cuda::Cells::kF32},
+                             {80, 22, true, true, cuda::Cells::kQ8},
+                             {512, 64, false, true, cuda::Cells::kF16},
+                             {48, 0, false, false, cuda::Cells::kQ8}};
+  constexpr int kRows = 3;
+  constexpr int kHeads = 6;
+  constexpr int kKvHeads = 2;
+  constexpr std::int32_t kCapacity = 64;
+  constexpr float kEps = 1e-6f;
+  for (const Case& c : kCases) {
+    const std::string what = std::to_string(c.n_rot) + " of " + std::to_string(c.head_dim);
+    const OwnRows q = hard_rows(kRows, kHeads * c.head_dim, 1);
+    const GpuRows k(gpu(), random_rows(kRows, kKvHeads * c.head_dim, 2));
+    const GpuRows v(gpu(), random_rows(kRows, kKvHeads * c.head_dim, 3));
+    const GpuRows q_norm(gpu(), random_rows(1, c.head_dim, 4));
+    const GpuRows k_norm(gpu(), random_rows(1, c.head_dim, 5));
+    const GpuRows table(gpu(), random_rows(kCapacity, std::max(1, c.n_rot), 6));
+    const std::vector<std::byte> empty(size_of(4 * kKvHeads * kCapacity * (c.head_dim + 16)),
+                                       std::byte{0x55});
+    const auto place = [&](const OnGpu<std::byte>& keys, const OnGpu<std::byte>& values) {
+      std::vector<cuda::Place> places;
+      for (const std::int32_t position : {17, 18, 40}) {
+        places.push_back({keys.data(), values.data(), 64, c.cells, kCapacity, position, 0});
+      }
+      return OnGpu<cuda::Place>(gpu(), std::span<const cuda::Place>(places));
+    };
+    const GpuRows q1(gpu(), q);
+    const GpuRows k1(gpu(), k.read());
+    const OnGpu<std::byte> keys1(gpu(), empty);
+    const OnGpu<std::byte> values1(gpu(), empty);
+    const OnGpu<cuda::Place> places1 = place(keys1, values1);
+    if (c.norms) {
+      cuda::rms_norm(stream_, q1.rows().data, q_norm.rows().data, c.head_dim, kRows * kHeads, kEps,
+                     q1.rows().data);
+      cuda::rms_norm(stream_, k1.rows().data, k_norm.rows().data, c.head_dim, kRows * kKvHeads,
+                     kEps, k1.rows().data);
+    }
+    for (const bool query : {true, false}) {
+      if (c.n_rot == 0) break;
+      cuda::rope(stream_,
+                 {query ? q1.rows().data : k1.rows().data, places1.data(), kRows,
+                  query ? kHeads : kKvHeads, c.head_dim, table.rows().data, c.n_rot, c.neox});
+    }
+    cuda::kv_append(stream_, k1.rows().data, v.rows().data, places1.data(), 1, kRows, kKvHeads,
+                    c.head_dim);
+    const GpuRows q2(gpu(), q);
+    const OnGpu<std::byte> keys2(gpu(), empty);
+    const OnGpu<std::byte> values2(gpu(), empty);
+    const OnGpu<cuda::Place> places2 = place(keys2, values2);
+    cuda::heads(stream_, {.q = q2.rows().data,
+                          .k = k.rows().data,
+                          .v = v.rows().data,
+                          .q_norm = c.norms ? q_norm.rows().data : nullptr,
+                          .k_norm = c.norms ? k_norm.rows().data : nullptr,
+                          .eps = kEps,
+                          .places = places2.data(),
+                          .layer = 1,
+                          .rows = kRows,
+                          .heads = kHeads,
+                          .kv_heads = kKvHeads,
+                          .head_dim = c.head_dim,
+                          .table = table.rows().data,
+                          .n_rot = c.n_rot,
+                          .neox = c.neox});
+    cuda::synchronize(stream_);
+    expect_same(q1.read(), q2.read(), what);
+    EXPECT_EQ(keys1.read(), keys2.read()) << what;
+    EXPECT_EQ(values1.read(), values2.read()) << what;
+    EXPECT_NE(keys1.read(), empty) << what;
+  }
+}
+
+// A split whose chunks the last block joins, and one that a second launch joins; twice, since the
+// counters are zeros again.
+TEST_F(CudaKernelsTest, ChunksAreJoinedInOneLaunchOrTwo) {
+  constexpr int kHeads = 6;
+  constexpr int kKvHeads = 2;
+  constexpr int kDim = 64;
+  constexpr std::int32_t kCapacity = 1024;
+  constexpr std::int32_t kPositions[] = {255, 256, 1000};
+  constexpr int kRows = 3;
+  const OwnRows cells = random_rows(2 * kKvHeads, std::int64_t{kCapacity} * kDim, 1);
+  const GpuRows cache(gpu(), cells);
+  auto* keys = reinterpret_cast<std::byte*>(cache.rows().data);
+  std::byte* values = keys + sizeof(float) * kKvHeads * kCapacity * kDim;
+  std::vector<cuda::Place> places;
+  for (const std::int32_t p : kPositions) {
+    places.push_back({keys, values, 0, cuda::Cells::kF32, kCapacity, p, 0});
+  }
+  const OnGpu<cuda::Place> gpu_places(gpu(), std::span<const cuda::Place>(places));
+  const std::vector<cuda::QueryRows> tiles = {{0, 2}, {2, 1}};
+  const OnGpu<cuda::QueryRows> gpu_tiles(gpu(), std::span<const cuda::QueryRows>(tiles));
+  const GpuRows q(gpu(), random_rows(kRows, kHeads * kDim, 2));
+  constexpr int kChunks = 6;  // more than there are
+  const GpuRows partials(gpu(), OwnRows(1, kRows * kChunks * kHeads * (kDim + 2)));
+  const std::vector<std::int32_t> zeros(2 * kHeads * cuda::kAttentionQueries);
+  const OnGpu<std::int32_t> arrivals(gpu(), zeros);
+  const auto attend = [&](int chunks, std::int32_t* counters) {
+    const GpuRows out(gpu(), OwnRows(kRows, kHeads * kDim));
+    cuda::attention(stream_, {.q = q.rows().data,
+                              .places = gpu_places.data(),
+                              .layer = 0,
+                              .tiles = gpu_tiles.data(),
+                              .tile_count = 2,
+                              .heads = kHeads,
+                              .kv_heads = kKvHeads,
+                              .head_dim = kDim,
+                              .scale = 0.125f,
+                              .out = out.rows().data,
+                              .chunks = chunks,
+                              .rows = kRows,
+                              .partials = partials.rows().data,
+                              .arrivals = counters});
+    cuda::synchronize(stream_);
+    return out.read();
+  };
+  const OwnRows expected = attend(0, nullptr);
+  expect_same(expected, attend(4, nullptr), "two launches");
+  expect_same(expected, attend(kChunks, nullptr), "two launches, chunks to spare");
+  expect_same(expected, attend(4, arrivals.data()), "one launch");
+  expect_same(expected, attend(kChunks, arrivals.data()), "one launch, again");
+  EXPECT_EQ(arrivals.read(), zeros);
 }
 
 }  // namespace

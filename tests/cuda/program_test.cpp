@@ -16,18 +16,18 @@ using device::test::CudaTest;
 using testing::TinyModel;
 using testing::TinyShape;
 
-constexpr int kContext = 640;  // three chunks of attention
+constexpr int kProgramContext = 640;  // three chunks of attention
 constexpr int kSequences = 8;
 
 // A model of more layers than a program has, on a device, and sequences that grow.
-class Run {
+class Growing {
  public:
-  Run(const gguf::File& file, device::Device& device, device::Device& pool, ThreadPool& threads)
-      : model(load_model(file, kContext, device, threads, nullptr)),
+  Growing(const gguf::File& file, device::Device& device, device::Device& pool, ThreadPool& threads)
+      : model(load_model(file, kProgramContext, device, threads, nullptr)),
         forward(model, device, pool, 64) {
     for (int i = 0; i < kSequences; ++i) {
       sequences.push_back(
-          std::make_unique<SequenceState>(model, device, kContext, device::KvType::kF16));
+          std::make_unique<SequenceState>(model, device, kProgramContext, device::KvType::kF16));
     }
   }
   // `count` tokens each of sequences [first, first + number), all logits wanted.
@@ -63,7 +63,7 @@ class CudaProgramTest : public CudaTest {
     bytes_ = TinyModel(shape).bytes();
     file_ = std::make_unique<gguf::File>(gguf::test::parse(bytes_));
   }
-  void expect_same_window(Run& a, Run& b, int first, int number, int count) {
+  void expect_same_window(Growing& a, Growing& b, int first, int number, int count) {
     const std::vector<float> expected = a.window(first, number, count);
     const std::vector<float> found = b.window(first, number, count);
     ASSERT_TRUE(device::test::same_bits(expected, found))
@@ -82,8 +82,8 @@ class CudaProgramTest : public CudaTest {
 };
 
 TEST_F(CudaProgramTest, AnyNumberOfRowsAndSequences) {
-  Run on_cpu(*file_, pool_, pool_, threads_);
-  Run on_gpu(*file_, gpu(), pool_, threads_);
+  Growing on_cpu(*file_, pool_, pool_, threads_);
+  Growing on_gpu(*file_, gpu(), pool_, threads_);
   const std::vector<int> quotas(static_cast<std::size_t>(on_gpu.model.h.layers), 8);
   core::ExpertCache cache(gpu(), on_gpu.model.experts, on_gpu.model.h.experts, quotas);
   for (int layer = 0; layer < on_gpu.model.h.layers; ++layer) {
@@ -110,8 +110,8 @@ TEST_F(CudaProgramTest, AnyNumberOfRowsAndSequences) {
 
 // A context that grows past the chunks that a program was made for, and many runs of one program.
 TEST_F(CudaProgramTest, AContextGrows) {
-  Run on_cpu(*file_, pool_, pool_, threads_);
-  Run on_gpu(*file_, gpu(), pool_, threads_);
+  Growing on_cpu(*file_, pool_, pool_, threads_);
+  Growing on_gpu(*file_, gpu(), pool_, threads_);
   for (int i = 0; i < 4; ++i) expect_same_window(on_cpu, on_gpu, 0, 1, 62);
   for (int i = 0; i < 20; ++i) expect_same_window(on_cpu, on_gpu, 0, 2, 1);
   for (int i = 0; i < 5; ++i) expect_same_window(on_cpu, on_gpu, 0, 1, 60);
@@ -120,8 +120,8 @@ TEST_F(CudaProgramTest, AContextGrows) {
 
 // Nothing resident, then all, then others: the table is the device's before the window is.
 TEST_F(CudaProgramTest, ResidentsChangeBetweenWindows) {
-  Run on_cpu(*file_, pool_, pool_, threads_);
-  Run on_gpu(*file_, gpu(), pool_, threads_);
+  Growing on_cpu(*file_, pool_, pool_, threads_);
+  Growing on_gpu(*file_, gpu(), pool_, threads_);
   const int layers = on_gpu.model.h.layers;
   expect_same_window(on_cpu, on_gpu, 0, 1, 1);  // without a cache
   const std::vector<int> quotas(static_cast<std::size_t>(layers), 4);
@@ -178,8 +178,8 @@ TEST_F(CudaProgramTest, AFailingPoolEndsTheWindowOnly) {
     device::Device& inner_;
   };
   Failing pool(pool_);
-  Run on_cpu(*file_, pool_, pool_, threads_);
-  Run on_gpu(*file_, gpu(), pool, threads_);
+  Growing on_cpu(*file_, pool_, pool_, threads_);
+  Growing on_gpu(*file_, gpu(), pool, threads_);
   for (const int left : {1, 7, 8, 9, 19}) {
     pool.left = left;
     EXPECT_THROW(static_cast<void>(on_gpu.window(0, 1, 1)), std::runtime_error);
