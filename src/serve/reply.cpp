@@ -7,8 +7,8 @@ namespace strata::serve {
 namespace {
 
 // Tokens that come faster than this go out together, the first and the last of an answer at once.
-// Nobody sees the difference, and each event of its own costs the engine's thread a wake-up, and
-// both ends their system calls: a third of a token's time with a small model.
+// Nobody sees the difference, and each event of its own costs the engine's thread a wake-up and
+// both ends their system calls, which a small model's tokens are too short for.
 constexpr std::chrono::milliseconds kRest{5};
 
 // So far away that it is never reached.
