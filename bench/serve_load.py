@@ -4,6 +4,8 @@
     strata serve data/strata-demo.gguf --greedy --max-connections 256
     python3 bench/serve_load.py speed          one client against eight
     python3 bench/serve_load.py windows        where the time of 1, 2, 4 and 8 clients goes
+    python3 bench/serve_load.py pairs --before 8081
+                                               both of two servers in turn, an earlier build at 8081
     python3 bench/serve_load.py overhead       what the server adds to a token
     python3 bench/serve_load.py latency        a short request beside a long prompt
     python3 bench/serve_load.py soak --minutes 10
@@ -158,28 +160,75 @@ def windows(client: Client, tokens: int, rounds: int) -> dict:
     """Microseconds and bytes a token of answers that come whole: what clients cost is not in it."""
     results = []
     for clients in (1, 2, 4, 8):
-        client.whole(PROMPT, 8)
-        before, seconds = client.get("/v1/status"), 0.0
-        for _ in range(rounds):
-            seconds += together(clients, lambda i: client.whole(f"{PROMPT} {i}", tokens))
-        after = client.get("/v1/status")
-        count = after["tokens"]["generated"] - before["tokens"]["generated"]
-
-        def each(*path: str) -> float:
-            old, new = before["windows"], after["windows"]
-            for key in path:
-                old, new = old[key], new[key]
-            return (new - old) / count
-
-        result = {"clients": clients, "tokens_per_s": count / seconds}
-        result["us"] = {"wall": 1e6 * seconds / count, "windows": 1e6 * each("seconds")}
-        parts = after["windows"]["parts"]
-        result["us"].update({part: 1e6 * each("parts", part, "seconds") for part in parts})
-        result["mb"] = {part: each("parts", part, "bytes") / 1e6 for part in parts}
-        results.append(result)
-        times = ", ".join(f"{name} {us:.0f}" for name, us in result["us"].items())
-        print(f"{clients} clients: {result['tokens_per_s']:6.0f} tokens/s; us a token: {times}")
+        results.append(window_parts(client, clients, tokens, rounds))
+        print_parts(results[-1])
     return {"results": results}
+
+
+def window_parts(client: Client, clients: int, tokens: int, rounds: int) -> dict:
+    client.whole(PROMPT, 8)
+    before, seconds = client.get("/v1/status"), 0.0
+    for _ in range(rounds):
+        seconds += together(clients, lambda i: client.whole(f"{PROMPT} {i}", tokens))
+    after = client.get("/v1/status")
+    count = after["tokens"]["generated"] - before["tokens"]["generated"]
+
+    def each(*path: str) -> float:
+        old, new = before["windows"], after["windows"]
+        for key in path:
+            old, new = old[key], new[key]
+        return (new - old) / count
+
+    result = {"clients": clients, "tokens_per_s": count / seconds}
+    result["us"] = {"wall": 1e6 * seconds / count, "windows": 1e6 * each("seconds")}
+    parts = after["windows"]["parts"]
+    result["us"].update({part: 1e6 * each("parts", part, "seconds") for part in parts})
+    result["mb"] = {part: each("parts", part, "bytes") / 1e6 for part in parts}
+    return result
+
+
+def print_parts(result: dict) -> None:
+    times = ", ".join(f"{name} {us:.0f}" for name, us in result["us"].items())
+    rate = f"{result['tokens_per_s']:6.0f} tokens/s"
+    print(f"{result['clients']} clients: {rate}; us a token: {times}")
+
+
+def pairs(servers: dict[str, Client], tokens: int, rounds: int) -> dict:
+    """Two builds in turn, so that both meet the machine in the same moods."""
+    rates: dict[str, dict[int, list[float]]] = {name: {1: [], 8: []} for name in servers}
+    parts: dict[str, dict[int, list[dict]]] = {n: {c: [] for c in (1, 2, 4, 8)} for n in servers}
+    for client in servers.values():
+        client.stream(PROMPT, 8)
+    for i in range(rounds):
+        order = list(servers.items())[:: 1 if i % 2 else -1]
+        for clients in (1, 8):
+            for name, client in order:
+                prompts = [f"{PROMPT} {k}" for k in range(clients)]
+                seconds = read_streams(client.port, prompts, tokens)
+                rates[name][clients].append(clients * tokens / seconds)
+        for clients in (1, 2, 4, 8):
+            for name, client in order:
+                parts[name][clients].append(window_parts(client, clients, tokens, 1))
+    medians = {}
+    for name in servers:
+        one, eight = (statistics.median(rates[name][clients]) for clients in (1, 8))
+        ratio = statistics.median(e / o for o, e in zip(rates[name][1], rates[name][8]))
+        print(f"{name}: 1 client {one:.0f} tokens/s, 8 clients {eight:.0f}, {ratio:.2f} times")
+        medians[name] = [median_parts(each) for each in parts[name].values()]
+        for result in medians[name]:
+            print_parts(result)
+    for clients in (1, 8):
+        gains = [a / b for b, a in zip(rates["before"][clients], rates["after"][clients])]
+        print(f"{clients} clients: {statistics.median(gains):.2f} times as fast, median of pairs")
+    return {"rates": rates, "medians": medians}
+
+
+def median_parts(samples: list[dict]) -> dict:
+    result = {"clients": samples[0]["clients"]}
+    result["tokens_per_s"] = statistics.median(s["tokens_per_s"] for s in samples)
+    for unit in ("us", "mb"):
+        result[unit] = {k: statistics.median(s[unit][k] for s in samples) for k in samples[0][unit]}
+    return result
 
 
 def overhead(client: Client, tokens: int, rounds: int) -> dict:
@@ -297,8 +346,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("speed", "windows", "overhead", "latency", "soak"))
+    commands = ("speed", "windows", "pairs", "overhead", "latency", "soak")
+    parser.add_argument("what", choices=commands)
     parser.add_argument("--port", type=int, default=8080)
+    parser.add_argument("--before", type=int, help="port of the build to compare with (pairs)")
     parser.add_argument("--tokens", type=int, default=300, help="of an answer")
     parser.add_argument("--words", type=int, default=1300, help="of the long prompt (latency)")
     parser.add_argument("--rounds", type=int, default=15)
@@ -308,8 +359,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "soak" and options.pid is None:
         parser.error("soak needs --pid")
+    if options.what == "pairs" and options.before is None:
+        parser.error("pairs needs --before")
     client = Client(options.port)
-    if options.what == "speed":
+    if options.what == "pairs":
+        servers = {"before": Client(options.before), "after": client}
+        result = pairs(servers, options.tokens, options.rounds)
+    elif options.what == "speed":
         result = speed(client, options.tokens, options.rounds)
     elif options.what == "windows":
         result = windows(client, options.tokens, options.rounds)

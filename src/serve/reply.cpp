@@ -7,9 +7,9 @@ namespace strata::serve {
 namespace {
 
 // Tokens that come faster than this go out together, the first and the last of an answer at once.
-// Nobody sees the difference, and each event of its own costs the engine's thread a wake-up, and
-// both ends their system calls: a third of a token's time with a small model.
-constexpr std::chrono::milliseconds kRest{2};
+// Nobody sees the difference, and each event of its own costs the engine's thread a wake-up and
+// both ends their system calls, which a small model's tokens are too short for.
+constexpr std::chrono::milliseconds kRest{5};
 
 // So far away that it is never reached.
 Clock::time_point never() { return Clock::now() + std::chrono::hours(24 * 365); }
