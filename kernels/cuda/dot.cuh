@@ -1,7 +1,7 @@
 // Dot products of packed groups with up to 8 rows of activations: every weight byte of a token
-// passes through here. A block takes a group of 16 rows. Its warps take the 8 segments of K, so
-// that a segment's sum runs over its blocks in order within one lane, and no sum crosses lanes
-// (docs/exactness.md). Reading is what costs: a lane has many blocks of weights under way.
+// passes through here. The segments of K are summed apart, each over its blocks in order within one
+// thread, and no sum crosses threads (docs/exactness.md). Reading is what costs: a thread has
+// several blocks of weights under way before it uses the first.
 #pragma once
 
 #include "kernels/cpu/panel.hpp"
