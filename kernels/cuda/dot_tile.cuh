@@ -2,7 +2,7 @@
 // segment's sum runs over its blocks in order, and as segments end their sums join as the tree of
 // neighbours does, which keeps three of them pending: one in registers, two in shared memory.
 //
-// A block of 8 warps takes 8 groups of 16 rows and 64 tokens. Blocks of K come two at a time: while
+// A block of 4 warps takes 4 groups of 16 rows and 64 tokens. Blocks of K come two at a time: while
 // the products of two are summed, the next two are on their way, activations straight into shared
 // memory, weights into registers, from where they are decoded once for all tokens.
 //

@@ -39,9 +39,11 @@ struct Gpu {
   int major = 0;  // compute capability
   int minor = 0;
   int multiprocessors = 0;
-  std::size_t memory = 0;   // bytes in all
-  bool int8_tiles = false;  // whether dot_tiles() works: tensor cores that multiply bytes
-  bool graphs = false;      // whether what is put on a stream can be captured
+  std::size_t memory = 0;  // bytes in all
+  // Whether the kernels for many tokens work, dot_tiles() and attention() of wide tiles: tensor
+  // cores that multiply bytes, 96 KiB of shared memory a block.
+  bool int8_tiles = false;
+  bool graphs = false;  // whether what is put on a stream can be captured
 };
 
 struct RuntimeStatus {

@@ -54,7 +54,7 @@ void CudaDevice::attention(Rows q, int layer, const AttentionShape& shape, Rows 
     chunks = window_kind();
   } else {
     const std::span<const WindowRow> rows = window(q.count);
-    args.wide = is_prompt(rows, shape.head_dim);
+    args.wide = s.gpu.int8_tiles && is_prompt(rows, shape.head_dim);
     if (args.wide) queries = cuda::wide_attention_queries(shape.head_dim);
     cut_tiles(rows, std::max(1, queries / group), s.tiles);
     args.tiles = s.staging.bring(std::span<const cuda::QueryRows>(s.tiles));
