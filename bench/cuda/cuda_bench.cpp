@@ -145,10 +145,6 @@ void bench_experts(Device& gpu, gguf::Type type, int active, int tokens, double 
   }
 }
 
-double operations(std::int64_t rows, std::int64_t cols, std::int64_t tokens) {
-  return 2.0 * static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(tokens);
-}
-
 // Seconds a call of `call(stream)`, on the GPU.
 template <class Call>
 double gpu_seconds(const Call& call) {
@@ -270,8 +266,6 @@ int run(int index, bool prompts_only) {
   fmt::print("{:<22} {:<5} {:>7} {:>10} {:>9} {:>8}\n", "", "type", "tokens", "us/call", "GB/s",
              "of copy");
   using gguf::Type;
-  for (const Type type : {Type::kQ4_0, Type::kQ4_K, Type::kQ8_0, Type::kQ6_K}) {
-  }
   for (const Type type : {Type::kQ4_0, Type::kQ4_K, Type::kQ8_0}) {
     for (const int tokens : {16, 32, 64, 512, 4096}) bench_linear(*gpu, type, tokens, copy);
     for (const int tokens : {16, 32, 48, 64, 256, 512}) bench_experts(*gpu, type, 40, tokens, copy);

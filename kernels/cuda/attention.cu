@@ -10,9 +10,9 @@ std::int64_t blocks_of(const AttentionArgs& args, int queries) {
          ceil_div(rows * group, queries);
 }
 
-template <int kQueries, int kResident>
+template <int kQueries>
 void launch_queries(Stream stream, const AttentionArgs& args) {
-  launch(stream, blocks_of(args, kQueries), AttentionKernel<kQueries, kResident>{args});
+  launch(stream, blocks_of(args, kQueries), AttentionKernel<kQueries>{args});
 }
 
 }  // namespace
@@ -20,15 +20,17 @@ void launch_queries(Stream stream, const AttentionArgs& args) {
 // Few queries a block as long as that gives more multiprocessors something to do; many share what
 // they read.
 void attention(Stream stream, const AttentionArgs& args) {
-  constexpr std::int64_t kMostBlocks = 256;
+  constexpr std::int64_t kMostBlocks = 160;
   if (args.wide) {
     attention_prompt(stream, args);
-  } else if (blocks_of(args, 2) <= kMostBlocks) {
-    launch_queries<2, 1>(stream, args);
+  } else if (blocks_of(args, 1) <= kMostBlocks) {
+    launch_queries<1>(stream, args);
+  } else if (blocks_of(args, 4) <= kMostBlocks) {
+    launch_queries<4>(stream, args);
   } else {
-    launch_queries<8, 1>(stream, args);
+    launch_queries<8>(stream, args);
   }
-  if (args.chunks != 0 && (args.wide || args.arrivals == nullptr)) {
+  if (args.chunks > 1) {
     launch(stream, static_cast<std::int64_t>(args.rows) * args.heads, AttentionJoinKernel{args});
   }
 }

@@ -1,11 +1,11 @@
 // Attention of few rows in the CPU's order (docs/exactness.md): chunks of 256 positions from
 // position 0; in a chunk a score is one sum over the head's dimensions, an output one sum over the
 // positions, both in order in one thread; chunks are joined in order. A block takes some queries
-// that share a KV head, and either walks all chunks or computes one. Of the blocks that compute the
-// chunks of the same queries the last to end joins them.
+// that share a KV head, and either walks all chunks or computes one, which attention's second
+// kernel joins.
 //
-// What costs is waiting: a block asks for all keys and values of its chunk at once, and threads
-// have 32 dimensions or positions under way as they add the ones before.
+// What costs is waiting: a block has all keys and values of its chunk brought to the GPU's cache at
+// once, and threads have the next dimensions or positions under way as they add the ones before.
 #pragma once
 
 #include "kernels/cuda/kernels.hpp"
@@ -97,7 +97,7 @@ struct KeyReader {
 // Two dimensions of the values of 16 positions.
 template <class Cell>
 struct ValueBatch {
-  static constexpr int kPositions = 16;
+  static constexpr int kPositions = CellPair<Cell>::kBytes == 2 ? 32 : 16;
   CellPair<Cell> pair[kPositions];
   std::uint32_t scales[kPositions];  // of Q8
 };
@@ -116,7 +116,7 @@ struct ValueReader {
   }
   // Positions from `first` on, of which there are `left`; past them the last one's.
   STRATA_DEVICE void read(int first, int left, ValueBatch<Cell>& batch) const {
-    STRATA_UNROLL(16)
+    STRATA_UNROLL(32)
     for (int j = 0; j < ValueBatch<Cell>::kPositions; ++j) {
       const std::int64_t at = (first + (j < left ? j : left - 1)) * row_bytes;
       batch.pair[j].load_at(cell + at);
@@ -182,8 +182,8 @@ struct ChunkJoin {
       const int count = chunks - base < kChunks ? chunks - base : kChunks;
       block.each([&](int thread) {
         for (int c = thread; c < count; c += kThreads) {
-          shared.step[c].max = load_fresh(first.max + (base + c) * stride);
-          shared.step[c].sum = load_fresh(first.sum + (base + c) * stride);
+          shared.step[c].max = first.max[(base + c) * stride];
+          shared.step[c].sum = first.sum[(base + c) * stride];
         }
       });
       // The largest so far is the same in whatever order it is found: each chunk finds its own.
@@ -220,7 +220,7 @@ struct ChunkJoin {
           float y = base == 0 ? 0.0f : out[thread].of[k];
           STRATA_UNROLL(8)
           for (int c = 0; c < count; ++c) {
-            const float next = load_fresh(partial + (base + c) * stride * a.head_dim);
+            const float next = partial[(base + c) * stride * a.head_dim];
             const Join& j = shared.step[c];
             y = base + c == 0 ? next : fma_rn(next, j.join, mul_rn(y, j.keep));
           }
@@ -239,15 +239,14 @@ struct ChunkJoin {
   }
 };
 
-template <int kQueries, int kResidentBlocks>
+template <int kQueries>
 struct AttentionKernel {
   static constexpr const char* kName = "attention";
   static constexpr int kThreads = 256;
-  static constexpr int kResident = kResidentBlocks;
+  static constexpr int kResident = 1;
   static constexpr int kPairs = kAttentionSpan / 2;     // scores: a thread two positions
   static constexpr int kParts = kQueries == 1 ? 1 : 2;  // of the queries
   static constexpr int kEach = kQueries / kParts;       // queries of a thread
-  using JoinChunks = ChunkJoin<kThreads>;
   struct Shared {
     alignas(16) float q[kQueries][kAttentionHeadDim];
     alignas(16) float scores[kQueries][kAttentionSpan];
@@ -255,8 +254,6 @@ struct AttentionKernel {
     float top[kQueries];
     Join running[kQueries];
     int positions[kQueries];  // that a query sees
-    typename JoinChunks::Shared join;
-    bool is_last;
   };
   struct Outputs {
     float running[kQueries][2];  // of a thread's queries and its two dimensions
@@ -267,11 +264,10 @@ struct AttentionKernel {
   struct Work {
     QueryRows rows;
     int kv;
-    int first;         // query of all rows' heads
-    int queries;       // none past the last part
-    int group;         // heads of a KV head
-    int chunk;         // first
-    std::int64_t set;  // of blocks that differ in the chunk only
+    int first;    // query of all rows' heads
+    int queries;  // none past the last part
+    int group;    // heads of a KV head
+    int chunk;    // first
     STRATA_DEVICE int row(int query) const { return rows.first + (first + query) / group; }
     STRATA_DEVICE int head(int query) const { return kv * group + (first + query) % group; }
   };
@@ -287,7 +283,6 @@ struct AttentionKernel {
     auto i = static_cast<int>(index);
     w.chunk = i / sets;
     i %= sets;
-    w.set = i;
     w.first = i % parts * kQueries;
     i /= parts;
     w.kv = i % a.kv_heads;
@@ -418,7 +413,7 @@ struct AttentionKernel {
     STRATA_UNROLL(8)
     for (int i = 0; i < kMine; ++i) {
       const int query = slice.query(i) < kQueries ? slice.query(i) : 0;
-      STRATA_UNROLL(4)
+      STRATA_UNROLL(8)
       for (int j = 0; j < ValueBatch<Cell>::kPositions; j += 4) {
         const auto e = *reinterpret_cast<const Float4*>(&shared.scores[query][first + j]);
         STRATA_UNROLL(4)
@@ -564,18 +559,7 @@ struct AttentionKernel {
     } else {
       walk<Q8>(block, w, p, end, chunks, shared, out);
     }
-    block.each([&](int thread) {
-      write(w, thread, shared, out[thread]);
-      fence();
-    });
-    if (a.chunks == 0 || a.arrivals == nullptr || last == 0) return;
-    block.each([&](int thread) {
-      if (thread == 0) shared.is_last = arrive(a.arrivals + w.set, last + 1);
-    });
-    if (!shared.is_last) return;
-    for (int i = 0; i < w.queries; ++i) {
-      JoinChunks::run(block, a, w.row(i), w.head(i), shared.join);
-    }
+    block.lanes([&](int thread) { write(w, thread, shared, out[thread]); });
   }
 };
 

@@ -3,11 +3,17 @@
 namespace strata::cuda {
 namespace {
 
-template <class Kernel>
-void launch_groups(Stream stream, const DotArgs& args, int groups_a_block) {
+std::int64_t target_groups(const DotArgs& args) {
   std::int64_t groups = 0;
   for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
-  launch(stream, args.jobs * ceil_div(groups, groups_a_block), Kernel{args});
+  return groups;
+}
+// Of all jobs.
+std::int64_t groups_of(const DotArgs& args) { return args.jobs * target_groups(args); }
+
+template <class Kernel>
+void launch_groups(Stream stream, const DotArgs& args, int groups_a_block) {
+  launch(stream, args.jobs * ceil_div(target_groups(args), groups_a_block), Kernel{args});
 }
 
 void set_jobs(DotArgs& args) {
@@ -17,38 +23,43 @@ void set_jobs(DotArgs& args) {
   args.jobs = args.tile == 0 ? 0 : static_cast<std::int32_t>(ceil_div(args.columns, args.tile));
 }
 
+// From so many groups on there is enough to read at a time without a thread a row.
+constexpr std::int64_t kManyGroups = 512;
+
 template <class Format, int kTokens>
 void launch_rows(Stream stream, const DotArgs& args) {
-  std::int64_t groups = 0;
-  for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
-  if (args.jobs * groups < 1024) {
+  if (groups_of(args) < kManyGroups) {
     launch_groups<DotKernel<Format, kTokens, 1, 4, 4>>(stream, args, 1);
   } else {
-    launch_groups<DotKernel<Format, kTokens, 4, 2, 4>>(stream, args, 4);
+    launch_groups<DotKernel<Format, kTokens, 2, 2,
+                            kTokens == 1   ? 6
+                            : kTokens == 2 ? 5
+                                           : 4>>(stream, args, 2);
   }
 }
 
 template <class Format>
 void launch_quantized(Stream stream, DotArgs args) {
   set_jobs(args);
-  if (args.tile > 4) {
-    launch_groups<DotEightKernel<Format, 2, 2, 2>>(stream, args, 2);
-  } else if (args.tile > 2) {
+  if (args.tile == 1) return launch_rows<Format, 1>(stream, args);
+  if (args.tile == 2) return launch_rows<Format, 2>(stream, args);
+  if (groups_of(args) < kManyGroups) {
+    launch_groups<DotEightKernel<Format, 1, 4, 2>>(stream, args, 1);
+  } else if (args.tile == 4) {
     launch_rows<Format, 4>(stream, args);
-  } else if (args.tile == 2) {
-    launch_rows<Format, 2>(stream, args);
   } else {
-    launch_rows<Format, 1>(stream, args);
+    launch_groups<DotEightKernel<Format, 2, 1, 3>>(stream, args, 2);
   }
 }
 template <class Format>
 void launch_float(Stream stream, DotArgs args) {
   set_jobs(args);
-  if (args.tile > 1) {
-    args.tile = kMaxDotTokens;
-    if (args.job == nullptr)
-      args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, kMaxDotTokens));
+  if (args.tile > 4) {
     launch_groups<FloatDotKernel<Format, 8, 32>>(stream, args, 1);
+  } else if (args.tile > 2) {
+    launch_groups<FloatDotKernel<Format, 4, 32>>(stream, args, 1);
+  } else if (args.tile == 2) {
+    launch_groups<FloatDotKernel<Format, 2, 64>>(stream, args, 1);
   } else {
     launch_groups<FloatDotKernel<Format, 1, 64>>(stream, args, 1);
   }

@@ -418,7 +418,6 @@ struct DotEightKernel {
 // of the warp takes the even tokens, the other the odd ones.
 template <class Format, int kTokens, int kBatch>
 struct FloatDotKernel {
-  static_assert(kTokens == 1 || kTokens == 8);
   static constexpr const char* kName = "dot_float";
   static constexpr int kThreads = 256;
   static constexpr int kHalf = kTokens == 1 ? 1 : kTokens / 2;  // tokens of a lane

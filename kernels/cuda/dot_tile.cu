@@ -10,7 +10,8 @@ void launch_tiles(Stream stream, DotArgs args) {
     args.jobs = static_cast<std::int32_t>(ceil_div(args.columns, kTileTokens));
   std::int64_t groups = 0;
   for (int i = 0; i < args.target_count; ++i) groups += args.targets[i].groups;
-  launch(stream, args.jobs * ceil_div(groups, Kernel::kGroups), Kernel{args});
+  launch(stream, args.jobs * ceil_div(groups, Kernel::kGroups),
+         Kernel{args, static_cast<std::int64_t>(args.group_bytes) / (args.cols / 32)});
 }
 
 }  // namespace

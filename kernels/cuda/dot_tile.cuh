@@ -18,6 +18,7 @@ namespace strata::cuda {
 
 template <class Format, int kWarpCount, int kWarpRows, int kBlocks>
 struct DotTileKernel {
+  static_assert(offsetof(BlockMeta, scale) == 0 && offsetof(BlockMeta, scaled_sum) == 8);
   static constexpr const char* kName = "dot_tile";
   static constexpr int kWarps = kWarpCount;
   static constexpr int kThreads = 32 * kWarps;
@@ -27,17 +28,17 @@ struct DotTileKernel {
   static constexpr int kRows = kWarpRows;  // groups that a warp multiplies
   static constexpr int kColumns = 4;       // with as many 8 tokens
   static constexpr int kWindow = 8 * kColumns;
-  static constexpr int kStage = 2;                                 // blocks of K at a time
-  static constexpr int kDecoded = kGroups / kWarps;                // groups that a warp decodes
-  static constexpr int kBringers = kThreads / (kStage * kTokens);  // threads of a token's block
+  static constexpr int kStage = 2;                        // blocks of K at a time
+  static constexpr int kDecoded = kGroups / kWarps;       // groups that a warp decodes
+  static constexpr int kCopies = 8 * kTokens / kThreads;  // tokens whose bytes a thread copies
+  static constexpr int kAhead = 8;  // blocks of K that weights are brought near before
+  static constexpr int kLine = 64;  // bytes
   static constexpr int kParts = 32 / Format::kPartElems;
   static constexpr bool kHasMin = Format::kHasMin;
   static_assert(kWarps * kRows * kWindow == kGroups * kTokens);
 
   struct Stage {
-    Int4 x[kStage][kTokens][3];  // codes; the third sets tokens apart in the memory's banks
-    Float4 x_scale[kStage][kTokens / 4];  // as token_slot says
-    Float4 x_sum[kHasMin ? kStage : 1][kTokens / 4];
+    Int4 x[kStage][kTokens][3];                 // panels: two of codes, one of BlockMeta
     WeightFragment codes[kStage][kGroups][32];  // of each lane, without the format's offset
     Float2 scale[kStage][kParts][kGroups][8];   // of rows 2g and 2g + 1
     Float2 min[kHasMin ? kStage : 1][kGroups][8];
@@ -53,15 +54,17 @@ struct DotTileKernel {
   // What a thread brings for the others.
   struct Source {
     const std::byte* group[kDecoded];
-    const std::byte* x;  // of a token
-    typename Format::template Words<2, 1> words[kDecoded][kStage];
+    std::uint32_t x[kCopies];  // of a token's piece of 16 bytes, from a.x in such pieces
+    typename Format::template Words<2, 1> words[kDecoded];
   };
+  static constexpr std::uint32_t kNone = 0xffffffffU;
   // A lane's scales and minima of a group's rows 2g and 2g + 1.
   struct RowScales {
     Float2 scale[kParts];
     Float2 min;
   };
   DotArgs a;
+  std::int64_t block_bytes;  // of a group; of K quants on average
 
   // The part of a block's tile that a warp multiplies. Up to 32 tokens take half the groups a warp.
   struct Warp {
@@ -71,9 +74,9 @@ struct DotTileKernel {
         : group(narrow ? thread / 32 * (kRows / 2) : thread / 64 * kRows),
           token(narrow ? 0 : thread / 32 % 2 * kWindow) {}
   };
-  // Where a token's scale lies: a lane has those of tokens 2t, 2t + 1, 2t + 8 and 2t + 9 of 16.
-  STRATA_DEVICE static float* token_slot(Float4* slots, int token) {
-    return &slots[token / 16 * 4 + token % 8 / 2].v[token % 16 / 8 * 2 + token % 2];
+  // Of the tokens whose bytes a thread copies; 8 threads a token, 6 of them for two blocks of K.
+  STRATA_DEVICE static int copied_token(int thread, int copy) {
+    return thread / 32 * (4 * kCopies) + 4 * copy + thread % 32 / 8;
   }
 
   STRATA_DEVICE DotPlace place(std::int64_t index, int group) const {
@@ -88,38 +91,45 @@ struct DotTileKernel {
       p = place(index, thread / 32 * kDecoded + q);
       s.group[q] = kept(p.group);
     }
-    const int token = thread / (kStage * kBringers);
-    const std::int32_t column = p.first + (token < p.count ? token : p.count - 1);
-    const std::int32_t row = a.x_rows == nullptr ? column : a.x_rows[column];
-    s.x = kept(a.x + a.x_row_bytes * static_cast<std::size_t>(row));
+    STRATA_UNROLL(4)
+    for (int copy = 0; copy < kCopies; ++copy) {
+      const int token = copied_token(thread, copy);
+      s.x[copy] = kNone;
+      if (token >= p.count || thread % 8 >= 3 * kStage) continue;
+      const std::int32_t column = p.first + token;
+      const std::int32_t row = a.x_rows == nullptr ? column : a.x_rows[column];
+      s.x[copy] = static_cast<std::uint32_t>(a.x_row_bytes / 16 * static_cast<std::size_t>(row)) +
+                  static_cast<std::uint32_t>(thread % 8);
+    }
     return s;
   }
 
-  // Sets two blocks of K on their way.
-  STRATA_DEVICE void fetch(Source& source, int first, int second, int thread, Stage& stage) const {
+  // Sets the activations of two blocks of K on their way; of one, where the second is the end.
+  STRATA_DEVICE void fetch_tokens(const Source& source, int block, int blocks, int thread,
+                                  Stage& stage) const {
+    const int i = thread % 8 / 3;
+    if (block + i >= blocks) return;
+    const std::byte* x = a.x + block * static_cast<std::int64_t>(kPanelBlockBytes);
+    STRATA_UNROLL(4)
+    for (int copy = 0; copy < kCopies; ++copy) {
+      if (source.x[copy] == kNone) continue;
+      copy_async<16>(&stage.x[i][copied_token(thread, copy)][thread % 8 % 3],
+                     x + 16 * static_cast<std::uint64_t>(source.x[copy]));
+    }
+  }
+
+  // Sets the weights of a block of K on their way; those some blocks later begin theirs to the
+  // GPU's cache.
+  STRATA_DEVICE void fetch_weights(Source& source, int block, int thread) const {
     const int lane = thread % 32;
+    const std::int64_t at = (block + kAhead) * block_bytes + kLine * lane;
     STRATA_UNROLL(2)
     for (int q = 0; q < kDecoded; ++q) {
-      STRATA_UNROLL(2)
-      for (int i = 0; i < kStage; ++i) {
-        const int block = i == 0 ? first : second;
-        source.words[q][i] =
-            Format::template fetch<2, 1>(source.group[q], block, lane / 4 * 2, lane % 4);
+      source.words[q] =
+          Format::template fetch<2, 1>(source.group[q], block, lane / 4 * 2, lane % 4);
+      if (kLine * lane < block_bytes && at < static_cast<std::int64_t>(a.group_bytes)) {
+        prefetch(source.group[q] + at);
       }
-    }
-    const int i = thread / kBringers % kStage;
-    const int token = thread / (kStage * kBringers);
-    const std::byte* x =
-        source.x + (i == 0 ? first : second) * static_cast<std::int64_t>(kPanelBlockBytes);
-    STRATA_UNROLL(2)
-    for (int half = thread % kBringers; half < 2; half += kBringers) {
-      copy_async<16>(&stage.x[i][token][half], x + 16 * half);
-    }
-    if (thread % kBringers == 0) {
-      copy_async<4>(token_slot(stage.x_scale[i], token), x + 32 + offsetof(BlockMeta, scale));
-    }
-    if (kHasMin && thread % kBringers == kBringers - 1) {
-      copy_async<4>(token_slot(stage.x_sum[i], token), x + 32 + offsetof(BlockMeta, scaled_sum));
     }
   }
 
@@ -129,26 +139,23 @@ struct DotTileKernel {
     return ((codes | 0x80808080U) - Format::kOffset * 0x01010101U) ^ 0x80808080U;
   }
 
-  // Decodes what fetch brought of weights.
-  STRATA_DEVICE static void unpack(const Source& source, int thread, Stage& stage) {
+  // Decodes the weights that have come, into block i of a stage.
+  STRATA_DEVICE static void unpack(const Source& source, int i, int thread, Stage& stage) {
     const int lane = thread % 32;
     STRATA_UNROLL(2)
     for (int q = 0; q < kDecoded; ++q) {
       const int group = thread / 32 * kDecoded + q;
+      const WeightBlock b = strata::cuda::unpack<Format>(source.words[q], lane / 4, lane % 4);
+      WeightFragment codes;
+      STRATA_UNROLL(4)
+      for (int c = 0; c < 4; ++c) codes.a[c] = centred(b.codes.a[c]);
+      store(&stage.codes[i][group][lane], bytes_as<Int4>(codes));
+      if (lane % 4 != 0) continue;
       STRATA_UNROLL(2)
-      for (int i = 0; i < kStage; ++i) {
-        const WeightBlock b = strata::cuda::unpack<Format>(source.words[q][i], lane / 4, lane % 4);
-        WeightFragment& codes = stage.codes[i][group][lane];
-        STRATA_UNROLL(4)
-        for (int c = 0; c < 4; ++c) codes.a[c] = centred(b.codes.a[c]);
-        if (lane % 4 != 0) continue;
-        STRATA_UNROLL(2)
-        for (int part = 0; part < kParts; ++part) {
-          stage.scale[i][part][group][lane / 4] = {
-              {b.scales[0].part[part], b.scales[1].part[part]}};
-        }
-        if constexpr (kHasMin) stage.min[i][group][lane / 4] = {{b.scales[0].min, b.scales[1].min}};
+      for (int part = 0; part < kParts; ++part) {
+        stage.scale[i][part][group][lane / 4] = {{b.scales[0].part[part], b.scales[1].part[part]}};
       }
+      if constexpr (kHasMin) stage.min[i][group][lane / 4] = {{b.scales[0].min, b.scales[1].min}};
     }
   }
 
@@ -201,8 +208,8 @@ struct DotTileKernel {
   struct Operands {
     Fragments<kUsed, 2> f;
     RowScales rows[kUsed];
-    Float4 x_scale;
-    Float4 x_sum;
+    float x_scale[4];  // of tokens 2t, 2t + 1, 2t + 8 and 2t + 9
+    float x_sum[4];
   };
 
   // One block of K: kUsed groups a warp, one or two pairs of columns.
@@ -233,11 +240,14 @@ struct DotTileKernel {
                                      PerThread<Sums, kThreads>& sums) {
     block.lanes([&](int thread) {
       const int token = Warp(thread, kUsed < kRows).token + 16 * pair;
-      const int slot = token / 4 + thread % 4;
       Operands<kUsed>& o = operands[thread];
       load_tokens(stage.x[i][token], sizeof stage.x[i][0], thread % 32, o.f.x);
-      o.x_scale = stage.x_scale[i][slot];
-      if constexpr (kHasMin) o.x_sum = stage.x_sum[i][slot];
+      STRATA_UNROLL(4)
+      for (int j = 0; j < 4; ++j) {
+        const Int4& meta = stage.x[i][token + j / 2 * 8 + thread % 4 * 2 + j % 2][2];
+        o.x_scale[j] = bits_to_float(static_cast<std::uint32_t>(meta.v[0]));
+        if (kHasMin) o.x_sum[j] = bits_to_float(static_cast<std::uint32_t>(meta.v[2]));
+      }
     });
     STRATA_UNROLL(2)
     for (int part = 0; part < kParts; ++part) {
@@ -249,7 +259,7 @@ struct DotTileKernel {
           const Operands<kUsed>& o = operands[thread];
           STRATA_UNROLL(2)
           for (int c = 0; c < 2; ++c) {
-            accumulate(o.f.d[r][c], o.rows[r], part, o.x_scale.v + 2 * c, o.x_sum.v + 2 * c,
+            accumulate(o.f.d[r][c], o.rows[r], part, o.x_scale + 2 * c, o.x_sum + 2 * c,
                        sums[thread].acc[r * kColumns + 2 * pair + c]);
           }
         });
@@ -286,10 +296,14 @@ struct DotTileKernel {
       }
     };
     block.each([&](int thread) {
+      Source& s = source[thread];
       sums[thread] = Sums{};
-      source[thread] = source_of(block.index, thread);
-      fetch(source[thread], 0, blocks > 1 ? 1 : 0, thread, shared.stage[0]);
-      unpack(source[thread], thread, shared.stage[0]);
+      s = source_of(block.index, thread);
+      fetch_tokens(s, 0, blocks, thread, shared.stage[0]);
+      for (int i = 0; i < kStage && i < blocks; ++i) {
+        fetch_weights(s, i, thread);
+        unpack(s, i, thread, shared.stage[0]);
+      }
       copies_done();
     });
     end_segments(0);
@@ -297,18 +311,23 @@ struct DotTileKernel {
       const Stage& stage = shared.stage[base / kStage % 2];
       Stage& next = shared.stage[base / kStage % 2 ^ 1];
       const int ahead = base + kStage;
-      block.lanes([&](int thread) {
-        if (ahead < blocks)
-          fetch(source[thread], ahead, ahead + 1 < blocks ? ahead + 1 : ahead, thread, next);
-      });
       const auto add = [&](int i) {
         add_block<kUsed>(block, stage, i, pairs, sums);
         end_segments(base + i + 1);
       };
+      block.lanes([&](int thread) {
+        if (ahead >= blocks) return;
+        fetch_tokens(source[thread], ahead, blocks, thread, next);
+        fetch_weights(source[thread], ahead, thread);
+      });
       add(0);
+      block.lanes([&](int thread) {
+        if (ahead < blocks) unpack(source[thread], 0, thread, next);
+        if (ahead + 1 < blocks) fetch_weights(source[thread], ahead + 1, thread);
+      });
       if (base + 1 < blocks) add(1);
       block.each([&](int thread) {
-        if (ahead < blocks) unpack(source[thread], thread, next);
+        if (ahead + 1 < blocks) unpack(source[thread], 1, thread, next);
         copies_done();
       });
     }

@@ -1,5 +1,5 @@
 // Block formats as a thread reads them: of a packed group (strata/quant/packed_matrix.hpp draws the
-// layout) kRows neighbouring rows, 1, 2 or 4, and of a block's 32 elements kChunks neighbouring
+// layout) kRows neighbouring rows, 1 or 2, and of a block's 32 elements kChunks neighbouring
 // chunks c, of 4 elements each, together with chunks c + 4. A chunk of the rows is one load.
 #pragma once
 
@@ -28,9 +28,9 @@ struct RowWords {
 };
 template <int kRows>
 struct RowHalves {
-  std::uint32_t v[(kRows + 1) / 2];
+  std::uint32_t v;
   STRATA_DEVICE float value(int r) const {
-    return half_value(static_cast<std::uint16_t>(v[r / 2] >> (16 * (r % 2))));
+    return half_value(static_cast<std::uint16_t>(v >> (16 * r)));
   }
 };
 
@@ -38,21 +38,18 @@ struct RowHalves {
 template <int kRows>
 STRATA_DEVICE RowWords<kRows> load_words(const std::byte* vector, int row) {
   const std::byte* p = vector + 4 * row;
-  if constexpr (kRows == 4) return bytes_as<RowWords<4>>(load_once<Int4>(p));
   if constexpr (kRows == 2) return bytes_as<RowWords<2>>(load_once<Int2>(p));
   if constexpr (kRows == 1) return {{load_once<std::uint32_t>(p)}};
 }
 template <int kRows>
 STRATA_DEVICE RowHalves<kRows> load_halves(const std::byte* vector, int row) {
   const std::byte* p = vector + 2 * row;
-  if constexpr (kRows == 4) return bytes_as<RowHalves<4>>(load_once<Int2>(p));
-  if constexpr (kRows == 2) return {{load_once<std::uint32_t>(p)}};
-  if constexpr (kRows == 1) return {{load_once<std::uint16_t>(p)}};
+  if constexpr (kRows == 2) return {load_once<std::uint32_t>(p)};
+  if constexpr (kRows == 1) return {load_once<std::uint16_t>(p)};
 }
 template <int kRows>
 STRATA_DEVICE std::uint32_t load_bytes(const std::byte* vector, int row) {
   const std::byte* p = vector + row;
-  if constexpr (kRows == 4) return load_once<std::uint32_t>(p);
   if constexpr (kRows == 2) return load_once<std::uint16_t>(p);
   if constexpr (kRows == 1) return load<std::uint8_t>(p);
 }

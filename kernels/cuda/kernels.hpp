@@ -272,9 +272,6 @@ struct AttentionArgs {
   int chunks = 0;  // of the longest row, or more; 0: no split, a block walks its rows' chunks
   int rows = 0;
   float* partials = nullptr;
-  // With a split: zeros, tile_count * heads * kAttentionQueries of them, and zeros again
-  // afterwards. Then one launch does all; null: the chunks are joined by a second one.
-  std::int32_t* arrivals = nullptr;
 };
 void attention(Stream stream, const AttentionArgs& args);
 void attention_prompt(Stream stream, const AttentionArgs& args);  // attention() of wide tiles

@@ -221,32 +221,6 @@ STRATA_DEVICE void prefetch(const void* p) {
 #endif
 }
 
-// Between blocks of one launch: what a thread wrote before fence(), all threads of the block being
-// past it, the last block to arrive may read with load_fresh().
-STRATA_DEVICE void fence() {
-#ifdef STRATA_GPU
-  __threadfence();
-#endif
-}
-// Whether this is the last of `count` arrivals; the counter is 0 again then.
-STRATA_DEVICE bool arrive(std::int32_t* counter, std::int32_t count) {
-#ifdef STRATA_GPU
-  const bool last = atomicAdd(counter, 1) == count - 1;
-  __threadfence();
-#else
-  const bool last = (*counter)++ == count - 1;
-#endif
-  if (last) *counter = 0;
-  return last;
-}
-STRATA_DEVICE float load_fresh(const float* p) {
-#ifdef STRATA_GPU
-  return *static_cast<const volatile float*>(p);
-#else
-  return *p;
-#endif
-}
-
 // Of 8-bit cells of the KV cache: device::kKvBlock and device::kv_row_bytes.
 inline constexpr int kQ8Block = 32;
 STRATA_DEVICE std::int64_t q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }

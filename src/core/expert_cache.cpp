@@ -1,6 +1,7 @@
 #include "strata/core/expert_cache.hpp"
 
 #include "strata/base/error.hpp"
+#include "strata/core/fetch.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -42,7 +43,8 @@ ExpertCache::ExpertCache(device::Device& device, const ExpertStore& store, int e
   for (std::int32_t s = resident_slots_ - 1; s >= 0; --s)
     classes_[index(slots_[index(s)].size_class)].free.push_back(s);
   for (std::size_t c = 0; c < classes_.size(); ++c) {
-    for (int i = 0; i < staging; ++i, offset += classes_[c].bytes) {
+    const int count = staging == kFetchStaging ? fetch_slots(classes_[c].bytes) : staging;
+    for (int i = 0; i < count; ++i, offset += classes_[c].bytes) {
       classes_[c].staging.push_back(all_slots());
       slots_.push_back({offset, static_cast<int>(c), State::kStaging});
     }

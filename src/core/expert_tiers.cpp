@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <exception>
+#include <tuple>
 
 namespace strata::core {
 
@@ -56,14 +57,9 @@ struct ExpertTiers::Fetcher {
   std::unique_ptr<device::Copier> copier;
   double link_bytes_per_second;  // of a link that is made slower; 0: as it is
   FetchRequest request;
-  int batch = 0;
+  std::unique_ptr<ExpertStream> stream;    // where copies run beside the accelerator's calls
   std::vector<device::ExpertWork> order;   // the layer's misses, those with most tokens first
   std::vector<device::ExpertWork> staged;  // scratch
-
-  // Whether copies run beside the accelerator's calls.
-  [[nodiscard]] bool streams(const device::Device& accelerator) const noexcept {
-    return !accelerator.is_host_memory() && link_bytes_per_second <= 0;
-  }
 
   // The first of `order`, which are fetched; the pool gets the rest.
   std::span<const device::ExpertWork> choose(int layer, const DispatchPlan& plan, std::size_t bytes,
@@ -72,13 +68,17 @@ struct ExpertTiers::Fetcher {
     int rows = 0;
     for (const device::ExpertWork& w : order) rows += static_cast<int>(w.rows.size());
     if (slots == 0) return {};
+    const auto ahead = [&](const device::ExpertWork& w) {
+      return stream && stream->is_ahead({layer, w.expert}) ? 1 : 0;
+    };
+    const auto on_way = static_cast<int>(std::ranges::count_if(order, ahead));
     const int count = chooser.choose(
         {layer, static_cast<int>(plan.hits.size()), static_cast<int>(order.size()), rows, bytes});
-    if (count == 0) return {};
-    std::ranges::sort(order, [](const device::ExpertWork& a, const device::ExpertWork& b) {
-      return a.rows.size() != b.rows.size() ? a.rows.size() > b.rows.size() : a.expert < b.expert;
+    if (std::max(count, on_way) == 0) return {};
+    std::ranges::sort(order, std::ranges::less{}, [&](const device::ExpertWork& w) {
+      return std::tuple(-ahead(w), -static_cast<std::ptrdiff_t>(w.rows.size()), w.expert);
     });
-    return std::span(order).first(static_cast<std::size_t>(count));
+    return std::span(order).first(static_cast<std::size_t>(std::max(count, on_way)));
   }
 };
 
@@ -152,12 +152,14 @@ void ExpertTiers::fetch(FetchRequest request, double link_bytes_per_second) {
                                                accelerator_->make_copier(),
                                                link_bytes_per_second,
                                                request,
-                                               0,
+                                               {},
                                                {},
                                                {}});
   fetcher_->order.reserve(most);
   fetcher_->staged.reserve(most);
-  if (fetcher_->streams(*accelerator_)) measure_link();
+  if (accelerator_->is_host_memory() || link_bytes_per_second > 0) return;
+  fetcher_->stream = std::make_unique<ExpertStream>(*cache_, *accelerator_, *fetcher_->copier);
+  measure_link();
 }
 
 // Where copies only begin, nobody sees later what they take.
@@ -219,6 +221,7 @@ std::uint64_t ExpertTiers::compute(int layer, device::Rows x, std::span<const st
     compute_beside(layer, x, plan.hits, misses, fetched, parts);
   }
   count(layer, ids, plan.hits, misses, fetched);
+  if (fetcher_ && fetcher_->stream) look_ahead(layer, fetched.empty() ? 0 : ids.size());
   if (fetcher_ && !misses.empty()) {
     fetcher_->chooser.pool_took(static_cast<int>(misses.size()), static_cast<int>(rows_of(misses)),
                                 static_cast<double>(misses.size() * layout.bytes()),
@@ -290,6 +293,7 @@ void ExpertTiers::compute_beside(int layer, device::Rows x,
   std::uint64_t step = 0;
   if (!misses.empty()) step = handover_->post({layer, to_pool(x), misses, pool_parts(parts)});
   try {
+    if (fetcher_ && fetcher_->stream) fetcher_->stream->begin(layer, fetched);
     if (!hits.empty()) {
       accelerator_->experts(x, layout, hits, parts);
       const double seconds = watch.seconds();
@@ -316,50 +320,45 @@ void ExpertTiers::compute_beside(int layer, device::Rows x,
   from_pool(misses, parts);
 }
 
-// Half of the staging slots at a time: while the accelerator computes from one half, the other is
-// filled. Slots are taken in turn, so that no slot of a batch is one of the batch before it.
+// As many at once as there are staging slots; or as the stream brings them.
 void ExpertTiers::compute_fetched(int layer, device::Rows x,
                                   std::span<const device::ExpertWork> fetched, device::Rows parts) {
-  const quant::ExpertLayout& layout = store_.layout(layer);
   if (fetched.empty()) return;
-  device::Copier& copier = *fetcher_->copier;
-  const bool streams = fetcher_->streams(*accelerator_);
-  const int slots = cache_->staging(layer);
-  const auto most = static_cast<std::size_t>(streams ? std::max(slots / 2, 1) : slots);
+  const quant::ExpertLayout& layout = store_.layout(layer);
+  TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
+  if (fetcher_->stream) {
+    fetcher_->stream->compute(x, layout, parts);
+    counts.fetch_seconds +=
+        static_cast<double>(fetched.size() * layout.bytes()) / fetcher_->chooser.link_speed();
+    return;
+  }
+  const auto most = static_cast<std::size_t>(cache_->staging(layer));
   for (std::size_t first = 0; first < fetched.size(); first += most) {
-    int& batch = fetcher_->batch;  // even or odd
-    if (slots > 1) batch = 1 - batch;
-    // What the slots held may still be read.
-    if (streams) {
-      copier.wait_for_calls(batch);
-    } else {
-      accelerator_->synchronize();
-    }
+    accelerator_->synchronize();  // what the slots held may still be read
     fetcher_->staged.clear();
     const Stopwatch watch;
     for (const device::ExpertWork& w :
          fetched.subspan(first, std::min(most, fetched.size() - first))) {
       const ExpertCache::Fill fill = cache_->stage({layer, w.expert});
-      if (streams) {
-        copier.begin(fill.to, fill.from, fill.bytes);
-      } else {
-        copy_throttled(copier, fill, fetcher_->link_bytes_per_second);
-      }
+      copy_throttled(*fetcher_->copier, fill, fetcher_->link_bytes_per_second);
       fetcher_->staged.push_back({fill.to, w.tokens, w.rows, w.expert});
     }
-    const auto bytes = static_cast<double>(fetcher_->staged.size() * layout.bytes());
-    if (streams) {
-      copier.hold_calls();
-      counts_[static_cast<std::size_t>(layer)].fetch_seconds +=
-          bytes / fetcher_->chooser.link_speed();
-    } else {
-      const double seconds = watch.seconds();
-      counts_[static_cast<std::size_t>(layer)].fetch_seconds += seconds;
-      fetcher_->chooser.link_took(bytes, seconds);
-    }
+    const double seconds = watch.seconds();
+    counts.fetch_seconds += seconds;
+    fetcher_->chooser.link_took(static_cast<double>(fetcher_->staged.size() * layout.bytes()),
+                                seconds);
     accelerator_->experts(x, layout, fetcher_->staged, parts);
-    if (streams) copier.note_calls(batch);
   }
+}
+
+// A prompt's window will want nearly all of the next layer's experts. Not of the last layer: only
+// the rows whose logits are wanted come to it.
+void ExpertTiers::look_ahead(int layer, std::size_t choices) {
+  constexpr std::size_t kRowsAnExpert = 8;
+  if (layer + 1 == layers()) fetcher_->stream->forget();
+  if (layer + 2 >= layers()) return;
+  if (choices < kRowsAnExpert * static_cast<std::size_t>(cache_->experts())) return;
+  fetcher_->stream->look_ahead(layer + 1, uses(layer + 1));
 }
 
 }  // namespace strata::core

@@ -58,6 +58,9 @@ int FetchChooser::soonest(const Layer& layer) noexcept {
   }
   const auto bytes = static_cast<double>(layer.bytes);
   const double of_pool = bytes / pool;  // seconds an expert
+  // A prompt's experts come while other work is done (core/expert_stream.hpp), and what the pool
+  // computes has its rows carried there and back: only a link much slower than it is helped.
+  if (rows >= kMany && of_pool > bytes / link / kMuchSlower) return layer.misses;
   const double rate = accelerator_.bytes_per_second();
   const double of_accelerator = rate > 0 ? bytes / rate : 0;
   const double of_fetch = bytes / link + of_accelerator;

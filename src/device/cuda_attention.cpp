@@ -70,10 +70,6 @@ void CudaDevice::attention(Rows q, int layer, const AttentionShape& shape, Rows 
   if (chunks > 1 && tasks < 4 * s.gpu.multiprocessors && partials <= kMostPartials) {
     args.chunks = chunks;
     args.partials = s.partials.floats(partials);
-    const std::size_t arrivals = sizeof(std::int32_t) * cuda::kAttentionQueries *
-                                 static_cast<std::size_t>(args.tile_count * shape.heads);
-    if (!args.wide && arrivals <= s.arrivals.size())
-      args.arrivals = reinterpret_cast<std::int32_t*>(s.arrivals.data());
   }
   cuda::attention(s.stream, args);
 }

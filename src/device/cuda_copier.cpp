@@ -21,17 +21,15 @@ class CudaCopier final : public Copier {
     cuda::record(called_[i], calls_);
   }
   void wait_for_calls(int i) override { cuda::wait_for(stream_, called_[i]); }
-  void hold_calls() override {
-    cuda::record(copied_, stream_);
-    cuda::wait_for(calls_, copied_);
-  }
+  void note_copies(int i) override { cuda::record(copied_[i], stream_); }
+  void wait_for_copies(int i) override { cuda::wait_for(calls_, copied_[i]); }
 
  private:
   int gpu_;
   cuda::Stream calls_;
   CudaStream stream_;
   CudaEvent called_[kNotes];
-  CudaEvent copied_;
+  CudaEvent copied_[kNotes];
 };
 
 class CudaPinned final : public Pinned {

@@ -249,7 +249,6 @@ struct CudaDevice::State {
   CudaStream stream;
   CudaStaging staging{stream};
   CudaWindow window;
-  CudaBlock arrivals;  // zeros between kernels
   CudaScratch panels, gate_up, hidden, partials, dispatched;
   Rows normed;  // whose panels are in `panels`
   bool recording = false;

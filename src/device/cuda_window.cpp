@@ -71,13 +71,7 @@ void CudaDevice::State::set_recording(bool on) noexcept {
 }
 
 void CudaDevice::begin_recording() {
-  const cuda::Stream stream = state_->use();
-  if (state_->arrivals.size() == 0) {
-    constexpr std::size_t kArrivals = 64 << 10;
-    state_->arrivals = CudaBlock(kArrivals, false);
-    cuda::fill_zero(stream, state_->arrivals.data(), kArrivals);
-  }
-  cuda::begin_capture(stream);
+  cuda::begin_capture(state_->use());
   state_->set_recording(true);
   state_->recorded_events.clear();
 }

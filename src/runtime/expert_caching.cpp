@@ -96,12 +96,12 @@ void ExpertCaching::attach(const Model& model, Forward& forward, const core::Pla
 
 // What is free need not be had in one piece: a cache of all that fits becomes as small as it must.
 void ExpertCaching::make_cache(const core::ExpertStore& store) {
-  const int staging = options_.fetch->off() ? 0 : core::kFetchSlots;
   const std::uint64_t step = std::max<std::uint64_t>(plan_.cache_bytes / 16, 1);
   while (!cache_) {
     try {
       cache_ = std::make_unique<core::ExpertCache>(accelerator_, store, geometry_.experts,
-                                                   choose_quotas(store), staging);
+                                                   choose_quotas(store),
+                                                   options_.fetch->off() ? 0 : core::kFetchStaging);
     } catch (const Error& error) {
       const bool smaller = options_.size.kind == core::CacheRequest::Kind::kAuto &&
                            error.kind() == ErrorKind::kResource && plan_.cache_bytes > step;

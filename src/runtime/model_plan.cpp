@@ -57,7 +57,7 @@ core::PlanInput plan_input(const model::HParams& h, const model::ModelTensors& t
     std::vector<std::uint64_t> sizes = in.slot_bytes;
     std::ranges::sort(sizes);
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    for (const std::uint64_t bytes : sizes) in.staging_bytes += core::kFetchSlots * bytes;
+    for (const std::uint64_t bytes : sizes) in.staging_bytes += core::fetch_slots(bytes) * bytes;
   }
   in.experts = h.experts;
   if (cache.policy.kind == core::PolicyKind::kPairs) {

@@ -117,7 +117,7 @@ class FetchTest : public ::testing::Test {
 // More misses than staging slots: they take turns.
 TEST_F(FetchTest, AnyShareGivesTheBitsOfThePool) {
   ExpertTiers plain(store_, pool_, h_.layers, h_.experts);
-  for (const int slots : {1, 3, kFetchSlots}) {
+  for (const int slots : {1, 3, 8}) {
     for (const double share : {0.25, 0.5, 1.0}) {
       ExpertCache cache(accelerator_, store_, h_.experts, quotas(0), slots);
       ExpertTiers tiers(store_, pool_, h_.layers, h_.experts);

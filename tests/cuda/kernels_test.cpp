@@ -193,9 +193,8 @@ TEST_F(CudaKernelsTest, HeadsInOneLaunchGiveTheBitsOfMany) {
   }
 }
 
-// A split whose chunks the last block joins, and one that a second launch joins; twice, since the
-// counters are zeros again.
-TEST_F(CudaKernelsTest, ChunksAreJoinedInOneLaunchOrTwo) {
+// A row's chunks by one block, or by one each, of which there may be more than needed.
+TEST_F(CudaKernelsTest, ChunksAreWalkedOrJoined) {
   constexpr int kHeads = 6;
   constexpr int kKvHeads = 2;
   constexpr int kDim = 64;
@@ -216,9 +215,7 @@ TEST_F(CudaKernelsTest, ChunksAreJoinedInOneLaunchOrTwo) {
   const GpuRows q(gpu(), random_rows(kRows, kHeads * kDim, 2));
   constexpr int kChunks = 6;  // more than there are
   const GpuRows partials(gpu(), OwnRows(1, kRows * kChunks * kHeads * (kDim + 2)));
-  const std::vector<std::int32_t> zeros(2 * kHeads * cuda::kAttentionQueries);
-  const OnGpu<std::int32_t> arrivals(gpu(), zeros);
-  const auto attend = [&](int chunks, std::int32_t* counters) {
+  const auto attend = [&](int chunks) {
     const GpuRows out(gpu(), OwnRows(kRows, kHeads * kDim));
     cuda::attention(stream_, {.q = q.rows().data,
                               .places = gpu_places.data(),
@@ -232,17 +229,13 @@ TEST_F(CudaKernelsTest, ChunksAreJoinedInOneLaunchOrTwo) {
                               .out = out.rows().data,
                               .chunks = chunks,
                               .rows = kRows,
-                              .partials = partials.rows().data,
-                              .arrivals = counters});
+                              .partials = partials.rows().data});
     cuda::synchronize(stream_);
     return out.read();
   };
-  const OwnRows expected = attend(0, nullptr);
-  expect_same(expected, attend(4, nullptr), "two launches");
-  expect_same(expected, attend(kChunks, nullptr), "two launches, chunks to spare");
-  expect_same(expected, attend(4, arrivals.data()), "one launch");
-  expect_same(expected, attend(kChunks, arrivals.data()), "one launch, again");
-  EXPECT_EQ(arrivals.read(), zeros);
+  const OwnRows expected = attend(0);
+  expect_same(expected, attend(4), "split");
+  expect_same(expected, attend(kChunks), "split, chunks to spare");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ using testing::TinyShape;
 
 constexpr int kProgramContext = 640;  // three chunks of attention
 constexpr int kSequences = 8;
+constexpr int kLayers = 19;  // more than a program has, no multiple
 
 // A model of more layers than a program has, on a device, and sequences that grow.
 class Growing {
@@ -57,7 +58,7 @@ class CudaProgramTest : public CudaTest {
  protected:
   CudaProgramTest() {
     TinyShape shape;
-    shape.layers = 19;
+    shape.layers = kLayers;
     shape.experts = 8;
     shape.used = 3;
     bytes_ = TinyModel(shape).bytes();
@@ -145,6 +146,26 @@ TEST_F(CudaProgramTest, ResidentsChangeBetweenWindows) {
     }
   }
   EXPECT_GT(on_gpu.forward.tiers().total().hit_rows, 0U);
+}
+
+// What the device lacks comes over the link while it computes, some of it before it is asked for.
+TEST_F(CudaProgramTest, PromptsStreamWhatIsLacking) {
+  for (const core::FetchRequest request :
+       {core::FetchRequest{.share = 1.0}, core::FetchRequest{.automatic = true}}) {
+    const std::vector<int> quotas(kLayers, 4);
+    for (const int staging : {core::kFetchStaging, 1, 4}) {
+      Growing fresh(*file_, gpu(), pool_, threads_);
+      core::ExpertCache cache(gpu(), fresh.model.experts, fresh.model.h.experts, quotas, staging);
+      for (int layer = 0; layer < fresh.model.h.layers; ++layer) {
+        for (int e = 0; e < layer % 5; ++e) fill(cache, {layer, e});
+      }
+      fresh.forward.tiers().attach(cache, gpu(), 64 * fresh.model.h.experts_used);
+      fresh.forward.tiers().fetch(request, 0);
+      Growing again(*file_, pool_, pool_, threads_);
+      for (const int tokens : {60, 64, 12, 64}) expect_same_window(again, fresh, 0, 1, tokens);
+      EXPECT_GT(fresh.forward.tiers().total().fetch_rows, 0U) << staging;
+    }
+  }
 }
 
 // A pool that fails in the middle of a program: the device is let go, and the next window is right.

@@ -27,6 +27,7 @@
 namespace strata::core {
 
 inline constexpr std::int32_t kNotResident = -1;
+inline constexpr int kFetchStaging = -1;
 
 struct ExpertId {
   int layer;
@@ -39,7 +40,7 @@ class ExpertCache {
   // quotas[l]: slots layer l may hold, 0 to experts. The bytes they need are allocated on the
   // device at once: Error(kResource) when it refuses, Error(kUsage) when quotas do not match the
   // store's layers.
-  // `staging`: staging slots of each class.
+  // `staging`: staging slots of each class; kFetchStaging: fetch_slots() of its size.
   ExpertCache(device::Device& device, const ExpertStore& store, int experts,
               std::span<const int> quotas, int staging = 0);
 

@@ -6,6 +6,7 @@
 #include "strata/base/memory.hpp"
 #include "strata/core/dispatch.hpp"
 #include "strata/core/expert_cache.hpp"
+#include "strata/core/expert_stream.hpp"
 #include "strata/core/fetch.hpp"
 #include "strata/core/handover.hpp"
 #include "strata/core/window_exchange.hpp"
@@ -103,6 +104,7 @@ class ExpertTiers {
                       std::span<const device::ExpertWork> misses,
                       std::span<const device::ExpertWork> fetched, device::Rows parts);
   void measure_link();
+  void look_ahead(int layer, std::size_t choices);
   void compute_fetched(int layer, device::Rows x, std::span<const device::ExpertWork> fetched,
                        device::Rows parts);
   // Rows as the pool sees them.

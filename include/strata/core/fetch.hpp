@@ -19,8 +19,15 @@ struct FetchRequest {
 // "auto" or a number from 0 to 1. Error(kUsage) says what is accepted.
 [[nodiscard]] FetchRequest parse_fetch_request(const std::string& text);
 
-// Slots that fetched experts are computed from, of each size of expert.
-inline constexpr int kFetchSlots = 16;
+// Slots that fetched experts of a size are computed from: as many as a link fills while a prompt's
+// layer is computed, a fixed number of bytes, but some of any size.
+[[nodiscard]] constexpr int fetch_slots(std::size_t expert_bytes) noexcept {
+  constexpr std::size_t kBytes = std::size_t{192} << 20;
+  constexpr std::size_t kLeast = 4;
+  constexpr std::size_t kMost = 96;
+  const std::size_t slots = expert_bytes == 0 ? kLeast : kBytes / expert_bytes;
+  return static_cast<int>(slots < kLeast ? kLeast : slots > kMost ? kMost : slots);
+}
 
 // Bytes a second, of what was lately done.
 class MeasuredRate {
@@ -53,7 +60,8 @@ class FetchChooser {
   //     accelerator))
   // being least. What has not been measured is tried: the pool first, then the link with a single
   // expert; and now and then again, since a link that is not used is not measured. Where many rows
-  // share an expert, which is slow work for a pool and the same for the link, the link goes first.
+  // share an expert, which is slow work for a pool and the same for the link, the link goes first, and
+  // takes all unless the pool is several times as fast.
   [[nodiscard]] int choose(const Layer& layer) noexcept;
 
   // What was measured: the pool's misses, the accelerator's experts, and copies to it. The pool's
@@ -68,6 +76,7 @@ class FetchChooser {
  private:
   static constexpr std::size_t kKinds = 5;
   static constexpr std::size_t kMany = 3;  // a kind
+  static constexpr double kMuchSlower = 4;
   static constexpr int kTryAgain = 512;    // layers with misses and nothing fetched
   // By rows an expert: 1, 2 and 3, 4 to 7, 8 to 15, more.
   [[nodiscard]] static std::size_t kind(int experts, int rows) noexcept;

@@ -64,13 +64,14 @@ class Copier {
   virtual void begin(std::byte* to, const std::byte* from, std::size_t bytes) {
     copy(to, from, bytes);
   }
-  // In order with the device's calls, by the thread that makes them: the copies that are begun from
-  // now on wait for the calls that came before note_calls(i); the calls from now on wait for the
-  // copies that have begun. `i`: one of kNotes notes.
+  // In order with the device's calls, by the thread that makes them. Copies from
+  // wait_for_calls(i) on wait for the calls before note_calls(i); calls from wait_for_copies(i) on
+  // wait for the copies before note_copies(i). `i`: one of kNotes notes of each kind.
   static constexpr int kNotes = 2;
   virtual void note_calls(int /*i*/) {}
   virtual void wait_for_calls(int /*i*/) {}
-  virtual void hold_calls() {}
+  virtual void note_copies(int /*i*/) {}
+  virtual void wait_for_copies(int /*i*/) {}
 };
 
 // Host memory that a device copies from at the link's full speed; it outlives this.
