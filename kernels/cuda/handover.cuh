@@ -78,7 +78,8 @@ struct DispatchKernel {
         const std::int64_t floats = a.rows * a.width;
         for (std::int64_t i = thread; i < floats; i += kThreads) a.post.x[i] = a.x[i];
       }
-      fence_system();  // what this thread wrote is there for the host before the step is
+      // What this thread wrote is there for the host before the step is.
+      if (missed || thread < choices) fence_system();
     });
     block.each([&](int thread) {
       if (thread == 0) store_release_system(a.post.step, step_of(a.step));

@@ -60,8 +60,8 @@ class FetchChooser {
   //     accelerator))
   // being least. What has not been measured is tried: the pool first, then the link with a single
   // expert; and now and then again, since a link that is not used is not measured. Where many rows
-  // share an expert, which is slow work for a pool and the same for the link, the link goes first, and
-  // takes all unless the pool is several times as fast.
+  // share an expert, which is slow work for a pool and the same for the link, the link goes first,
+  // and takes all unless the pool is several times as fast.
   [[nodiscard]] int choose(const Layer& layer) noexcept;
 
   // What was measured: the pool's misses, the accelerator's experts, and copies to it. The pool's
@@ -77,7 +77,7 @@ class FetchChooser {
   static constexpr std::size_t kKinds = 5;
   static constexpr std::size_t kMany = 3;  // a kind
   static constexpr double kMuchSlower = 4;
-  static constexpr int kTryAgain = 512;    // layers with misses and nothing fetched
+  static constexpr int kTryAgain = 512;  // layers with misses and nothing fetched
   // By rows an expert: 1, 2 and 3, 4 to 7, 8 to 15, more.
   [[nodiscard]] static std::size_t kind(int experts, int rows) noexcept;
   [[nodiscard]] int soonest(const Layer& layer) noexcept;
