@@ -222,7 +222,7 @@ TEST(BadFlags, AreRefusedWithTheReason) {
       {{"run", kDemo, "Hi", "-t", "2000"}, {"threads 2000"}},
       {{"run", kDemo, "Hi", "-c", "2049"}, {"2049", "2048"}},
       {{"run", kDemo, "Hi", "-c", "-1"}, {"context -1"}},
-      {{"run", kDemo, "Hi", "--window", "0"}, {"window 0"}},
+      {{"run", kDemo, "Hi", "--window", "-1"}, {"window -1"}},
       {{"inspect", kDemo, "extra"}, {"extra"}},
       {{"tokenize", kDemo, "--ids", "--decode", "5"}, {"--ids"}},
       {{"tokenize", kDemo, "--nfc", "--no-nfc", "x"}, {"--nfc"}},
