@@ -364,6 +364,21 @@ class BuildTest(SetupTest):
         off = setup.parse_options(["--build", "--cuda", "off"])
         self.assertEqual(building.choose_cuda(off, machine)[0], False)
 
+    def test_cuda_is_built_for_what_is_there(self):
+        def architectures(machine, *arguments):
+            self.run_setup(machine, "--cuda", "on", *arguments)  # what follows is not looked at
+            command = machine.ran("--preset")[-1]
+            return [a for a in command if a.startswith("-DSTRATA_CUDA_ARCHITECTURES=")]
+
+        machine = self.machine()
+        self.assertEqual(architectures(machine, "--build"), [])
+        self.assertEqual(architectures(machine, "--test"), ["-DSTRATA_CUDA_ARCHITECTURES=90"])
+        machine.present.add("program nvidia-smi")
+        machine.script["nvidia-smi"] = (9, "NVIDIA-SMI has failed")
+        self.assertEqual(architectures(machine, "--build"), [])
+        machine.script["nvidia-smi"] = (0, "GPU 0: NVIDIA GeForce RTX 4070 (UUID: GPU-0)")
+        self.assertEqual(architectures(machine, "--build"), ["-DSTRATA_CUDA_ARCHITECTURES=native"])
+
     def test_shows_the_errors_of_a_failed_build(self):
         machine = self.machine()
         output = "[1/9] ok\nFAILED: a.o\ng++ -Werror -fsanitize=undefined -c a.cpp\n"

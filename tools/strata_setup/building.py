@@ -24,6 +24,17 @@ def choose_cuda(options: argparse.Namespace, machine: Machine) -> tuple[bool, st
     return (True, "nvcc found") if machine.which("nvcc") else (False, "no nvcc found")
 
 
+def cuda_architectures(context: Context) -> str | None:
+    """What CUDA kernels are built for: the GPU at hand, or for tests without one a single
+    architecture, since each takes minutes; None: all that CMake lists."""
+    machine = context.machine
+    if machine.which("nvidia-smi"):
+        status, lines = context.run(["nvidia-smi", "-L"])
+        if status == 0 and any(line.startswith("GPU ") for line in lines):
+            return "native"
+    return "90" if context.options.test else None
+
+
 def presets_of(options: argparse.Namespace) -> list[str]:
     presets = ["release"] if options.run or options.build or options.test else []
     presets += {"all": ["debug", "tsan"], "address": ["debug"], "thread": ["tsan"]}.get(
@@ -48,6 +59,9 @@ def configure(context: Context, preset: str) -> None:
     folder = context.machine.root / "build" / preset
     cuda = preset == "release" and choose_cuda(context.options, context.machine)[0]
     command = ["cmake", "--preset", preset, f"-DSTRATA_CUDA={'ON' if cuda else 'OFF'}"]
+    architectures = cuda_architectures(context) if cuda else None
+    if architectures is not None:
+        command.append(f"-DSTRATA_CUDA_ARCHITECTURES={architectures}")
     command.append("-DSTRATA_UNITY=ON")  # nothing is built yet, as a rule
     record = folder / "setup-options.json"
     wanted = json.dumps([str(context.machine.root), command, os.environ.get("CXX", "")])
