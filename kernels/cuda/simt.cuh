@@ -182,9 +182,7 @@ __global__ void __launch_bounds__(Kernel::kThreads, resident<Kernel>())
 // thread wrote before its fence and a barrier is there for who acquires the word released after.
 STRATA_DEVICE void fence_system() {
 #ifdef STRATA_GPU
-  __threadfence_system();
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  __threadfence_system();  // elsewhere a block is one thread, whose release is enough
 #endif
 }
 STRATA_DEVICE void store_release_system(std::uint64_t* to, std::uint64_t value) {
