@@ -195,7 +195,7 @@ STRATA_DEVICE void load_tokens(const void* rows, int stride, int lane, TokenFrag
 #else
   for (int i = 0; i < 4; ++i) {
     const auto* from = static_cast<const std::byte*>(rows) + (i / 2 * 8 + lane / 4) * stride;
-    std::memcpy(&x[i / 2].b[i % 2], from + 16 * (i % 2) + 4 * (lane % 4), 4);
+    __builtin_memcpy(&x[i / 2].b[i % 2], from + 16 * (i % 2) + 4 * (lane % 4), 4);
   }
 #endif
 }
