@@ -91,6 +91,7 @@ struct DispatchKernel {
 // once it has replied. One block a row.
 struct CombineHeldKernel {
   static constexpr const char* kName = "combine_held";
+  static constexpr std::int64_t kMostPolls = std::int64_t{1} << 24;  // of about 2 us, over the link
   static constexpr int kThreads = 256;
   struct Shared {
     std::int32_t missed;
@@ -105,7 +106,9 @@ struct CombineHeldKernel {
       for (int r = 0; r < a.ranks; ++r) missed = missed || a.held[first + r] == 0;
       if (missed) {
         const std::uint64_t step = step_of(a.step);
-        while (load_acquire_system(a.replied) < step) pause();
+        std::int64_t polls = 0;
+        while (load_acquire_system(a.replied) < step && ++polls < kMostPolls) pause();
+        if (polls == kMostPolls) store_release_system(a.gave_up, step);
       }
       shared.missed = missed ? 1 : 0;
     });

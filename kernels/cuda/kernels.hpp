@@ -234,6 +234,9 @@ struct CombineHeldArgs {
   float* x = nullptr;
   HandoverStep step;
   const std::uint64_t* replied = nullptr;  // the host's: the last step it has answered
+  // In the host's memory: a step that was waited for in vain, some half a minute; the sums are
+  // worthless then. Nothing on a GPU may wait for ever.
+  std::uint64_t* gave_up = nullptr;
 };
 void combine_held(Stream stream, const CombineHeldArgs& args);
 

@@ -4,7 +4,9 @@
 #include "kernels/cuda/kernels.hpp"
 #include "strata/base/error.hpp"
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace strata::cuda {
@@ -117,7 +119,9 @@ Gpu gpu_info(int index) {
   const bool graphs = false;      // not tried
 #else
   const bool int8_tiles = p.major >= 8;
-  const bool graphs = true;
+  // With this set a launch returns when all is done; a graph that waits for the host never is.
+  const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  const bool graphs = blocking == nullptr || std::string_view(blocking) == "0";
 #endif
   return {index,      p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem,
           int8_tiles, graphs};

@@ -26,7 +26,7 @@ WindowExchange::WindowExchange(device::Device& device, int layers, int experts, 
   const std::size_t choices = size(device::kProgramRows) * size(used);
   const std::size_t of_layers = 4 * size(layers) * choices;
   const std::size_t row = sizeof(float) * size(width);
-  shared_ = device.allocate_host(2 * kLine + 2 * of_layers + row * size(device::kProgramRows) +
+  shared_ = device.allocate_host(3 * kLine + 2 * of_layers + row * size(device::kProgramRows) +
                                  row * choices);
   std::byte* at = shared_->data();
   const auto take = [&at](std::size_t bytes) {
@@ -36,6 +36,7 @@ WindowExchange::WindowExchange(device::Device& device, int layers, int experts, 
   };
   exchange_.posted = reinterpret_cast<std::uint64_t*>(take(kLine));
   exchange_.replied = reinterpret_cast<std::uint64_t*>(take(kLine));
+  exchange_.gave_up = reinterpret_cast<std::uint64_t*>(take(kLine));
   exchange_.x = reinterpret_cast<float*>(take(row * size(device::kProgramRows)));
   exchange_.parts = reinterpret_cast<float*>(take(row * choices));
   exchange_.ids = reinterpret_cast<std::int32_t*>(take(of_layers));
@@ -97,6 +98,14 @@ WindowExchange::Choice WindowExchange::wait(int layer, int rows) {
 void WindowExchange::reply(int layer) noexcept {
   std::atomic_ref(*exchange_.replied)
       .store(exchange_.step_of(window_, layer), std::memory_order_release);
+}
+
+void WindowExchange::check() {
+  const std::atomic_ref gave_up(*exchange_.gave_up);
+  if (gave_up.exchange(0, std::memory_order_acq_rel) == 0) return;
+  fail(ErrorKind::kInternal,
+       "the device waited for the CPU's experts until it gave up: does a debugger or profiler keep "
+       "launches from returning before they are done?");
 }
 
 void WindowExchange::release() noexcept {

@@ -205,6 +205,7 @@ void CudaDevice::combine_held(Rows parts, const float* weights, const Exchange& 
   args.x = x.data;
   args.step = {state_->window.number, layer, exchange.layers};
   args.replied = exchange.replied;
+  args.gave_up = exchange.gave_up;
   cuda::combine_held(stream, args);
 }
 

@@ -24,6 +24,7 @@ Rows Forward::run_program() {
   try {
     run_segments(timed ? recorded.timed : recorded.plain);
     device_.synchronize();
+    tiers_.check();
   } catch (...) {
     tiers_.release();
     try {

@@ -79,6 +79,8 @@ class ExpertTiers {
   // While it runs, layer after layer: waits for the choice, computes what the home lacks. Error as
   // compute(); the program has ended then, with worthless results.
   Served serve(int layer, int rows);
+  // After the program has ended: Error(kInternal) when the home waited in vain.
+  void check() { exchange_->check(); }
   // After another error: a running program waits for nothing any more.
   void release() noexcept { exchange_->release(); }
 

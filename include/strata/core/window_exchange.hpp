@@ -51,6 +51,8 @@ class WindowExchange {
     return {exchange_.parts, rows * exchange_.used, width_};
   }
   void reply(int layer) noexcept;
+  // After a window: Error(kInternal) when the device stopped waiting for a reply.
+  void check();
   // After an error: the running program waits for nothing any more, and its results are worthless.
   void release() noexcept;
 

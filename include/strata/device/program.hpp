@@ -28,6 +28,7 @@ struct Exchange {
   const std::byte* const* blobs = nullptr;  // [layers][experts], the device's: null: not held
   std::uint64_t* posted = nullptr;          // by the device: the last step it has asked for
   std::uint64_t* replied = nullptr;         // by the host: the last step it has answered
+  std::uint64_t* gave_up = nullptr;         // by the device: a step it waited for too long, or 0
   std::int32_t* ids = nullptr;              // [layers][kProgramRows * used]: the window's choices
   float* weights = nullptr;                 // the same of their weights
   float* x = nullptr;      // [kProgramRows][width]: of the posted step, if an expert is not held
