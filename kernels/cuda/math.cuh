@@ -79,6 +79,15 @@ STRATA_DEVICE float at_least(float x, float bound) {
 #endif
 }
 
+// Of a whole number, or 0 of NaN, as a GPU converts: columns that no job fills are quantised too.
+STRATA_DEVICE std::int32_t to_int(float x) {
+#ifdef STRATA_GPU
+  return static_cast<std::int32_t>(x);
+#else
+  return x == x ? static_cast<std::int32_t>(x) : 0;
+#endif
+}
+
 STRATA_DEVICE float exp_of(float x) {
   const float clamped = at_least(at_most(x, 88.0f), -87.0f);
   // Beside 1.5 * 2^23 a float has no place for fractions: the sum's low bits are the product,

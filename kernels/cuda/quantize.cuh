@@ -59,7 +59,7 @@ struct Quantizer {
       std::int32_t sum = 0;
       STRATA_UNROLL(4)
       for (int j = 0; j < 4; ++j) {
-        const auto q = static_cast<std::int32_t>(round_even(mul_rn(x[thread].v[j], inverse)));
+        const auto q = to_int(round_even(mul_rn(x[thread].v[j], inverse)));
         codes |= (static_cast<std::uint32_t>(q) & 255U) << (8 * j);
         sum += q;
       }

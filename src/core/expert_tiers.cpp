@@ -162,14 +162,20 @@ void ExpertTiers::fetch(FetchRequest request, double link_bytes_per_second) {
   measure_link();
 }
 
-// Where copies only begin, nobody sees later what they take.
+// Where copies only begin, nobody sees later what they take. A cache that holds all needs no link.
 void ExpertTiers::measure_link() {
   constexpr int kCopies = 4;
-  for (int i = 0; i < kCopies && cache_->staging(0) > 0; ++i) {
-    const Stopwatch watch;
-    const ExpertCache::Fill fill = cache_->stage({0, i % cache_->experts()});
-    fetcher_->copier->copy(fill.to, fill.from, fill.bytes);
-    if (i > 0) fetcher_->chooser.link_took(static_cast<double>(fill.bytes), watch.seconds());
+  int copies = 0;
+  for (int layer = 0; layer < layers() && copies < kCopies; ++layer) {
+    for (int e = 0; e < cache_->experts() && copies < kCopies; ++e) {
+      if (cache_->staging(layer) == 0 || cache_->slot_of({layer, e}) != kNotResident) continue;
+      const Stopwatch watch;
+      const ExpertCache::Fill fill = cache_->stage({layer, e});
+      fetcher_->copier->copy(fill.to, fill.from, fill.bytes);
+      if (copies++ > 0) {  // the first one warms up
+        fetcher_->chooser.link_took(static_cast<double>(fill.bytes), watch.seconds());
+      }
+    }
   }
   cache_->forget_staged();
 }
@@ -328,8 +334,9 @@ void ExpertTiers::compute_fetched(int layer, device::Rows x,
   TierCounts& counts = counts_[static_cast<std::size_t>(layer)];
   if (fetcher_->stream) {
     fetcher_->stream->compute(x, layout, parts);
-    counts.fetch_seconds +=
-        static_cast<double>(fetched.size() * layout.bytes()) / fetcher_->chooser.link_speed();
+    const double speed = fetcher_->chooser.link_speed();
+    if (speed > 0)
+      counts.fetch_seconds += static_cast<double>(fetched.size() * layout.bytes()) / speed;
     return;
   }
   const auto most = static_cast<std::size_t>(cache_->staging(layer));
