@@ -186,7 +186,7 @@ void route(Stream stream, const RouteArgs& args);
 
 // ---- recorded windows: which experts the device holds, and the hand-over (handover.cu) ----
 
-inline constexpr int kMaxChoices = 256;  // rows x experts a row
+inline constexpr int kMaxChoices = 256;  // rows x experts a row: device::kProgramChoices
 
 // Which hand-over it is: windows are numbered by the device, layers by the model.
 struct HandoverStep {

@@ -105,7 +105,7 @@ std::string describe_experts(const LoadReport& report) {
   if (!report.expert_folder.empty())
     return fmt::format("{} on disk in {}", bytes, report.expert_folder.string());
   if (!report.not_pinned.empty())
-    return fmt::format("{}, copied to the GPU at half speed or less ({})", bytes,
+    return fmt::format("{}, not pinned, so that copies to the GPU are slower ({})", bytes,
                        report.not_pinned);
   return bytes;
 }

@@ -53,6 +53,7 @@ struct CudaDevice::State::Experts {
   // The device cuts the choice itself; so many columns and jobs as there could be.
   void dispatch(Rows x, const std::int32_t* ids, const float* weights, const Exchange& e,
                 int layer) {
+    static_assert(kProgramChoices <= cuda::kMaxChoices);
     columns = x.count * e.used;
     cuda::DispatchArgs args = dispatched(s, columns);
     args.ids = ids;

@@ -93,7 +93,8 @@ Rows Forward::run(std::span<const WindowToken> window) {
   device_.begin_window(rows_);
   ++stats_.windows;
   stats_.tokens += window.size();
-  if (wanted == count_ && count_ <= device::kProgramRows && tiers_.can_record()) {
+  if (wanted == count_ && count_ <= device::kProgramRows &&
+      count_ * h.experts_used <= device::kProgramChoices && tiers_.can_record()) {
     const Rows logits = run_program();
     stats_.seconds += watch.seconds();
     return logits;

@@ -22,6 +22,7 @@ class Program {
 
 // Rows of a window that can be noted.
 inline constexpr int kProgramRows = 8;
+inline constexpr int kProgramChoices = 256;  // rows x experts a row
 
 // What the device and the host hand to one another, in memory of allocate_host() but for `blobs`.
 struct Exchange {
