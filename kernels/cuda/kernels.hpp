@@ -90,20 +90,15 @@ void embed(Stream stream, gguf::Type type, const EmbedArgs& args);
 void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t width, int rows,
               float eps, float* y);
 
-// RMSNorm between its neighbours: combine() before it, quantize() after it, the same bits.
+// RMSNorm and quantize() after it, the same bits.
 struct NormArgs {
   const float* x = nullptr;  // [rows][width], a multiple of 4; with panels of 32
   std::int64_t width = 0;
   int rows = 0;
   const float* weight = nullptr;
   float eps = 0;
-  float* y = nullptr;           // may be x; null: the result is not wanted as floats
-  std::byte* panels = nullptr;  // of one token, [rows]; null: nor as panels
-  // With parts, x plus what combine() adds is normed, and written to `sum`, which may be x.
-  const float* parts = nullptr;    // [rows * ranks][width]
-  const float* weights = nullptr;  // [rows][ranks]
-  int ranks = 0;
-  float* sum = nullptr;
+  float* y = nullptr;           // may be x
+  std::byte* panels = nullptr;  // of one token, [rows]; null: not wanted
 };
 void rms_norm(Stream stream, const NormArgs& args);
 

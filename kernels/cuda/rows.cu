@@ -48,7 +48,7 @@ void rms_norm(Stream stream, const float* x, const float* weight, std::int64_t w
 
 void rms_norm(Stream stream, const NormArgs& args) {
   using Narrow = RmsNormNarrowKernel;
-  if (args.width <= Narrow::kWidth && args.panels == nullptr && args.parts == nullptr) {
+  if (args.width <= Narrow::kWidth && args.panels == nullptr) {
     launch(stream, ceil_div(args.rows, Narrow::kRows),
            Narrow{args.x, args.weight, static_cast<int>(args.width), args.rows, args.eps, args.y});
   } else {

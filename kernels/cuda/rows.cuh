@@ -64,7 +64,7 @@ struct EmbedKernel {
   }
 };
 
-// A block a row: combine where there are parts, RMSNorm, and its result as floats, panels or both.
+// A block a row: RMSNorm, and its result as floats, and as panels where these are wanted.
 // The sum of squares is the CPU's: 16 lanes, each over its elements in order.
 struct NormKernel {
   static constexpr const char* kName = "rms_norm";
@@ -77,24 +77,6 @@ struct NormKernel {
   };
   NormArgs a;
 
-  // Four elements of a row of x, to which combine has added its parts.
-  STRATA_DEVICE Float4 at(std::int64_t row, std::int64_t i) const {
-    Float4 x = read(a.x + row * a.width + i);
-    if (a.parts == nullptr) return x;
-    const float* part = a.parts + row * a.ranks * a.width + i;
-    Float4 acc{};
-    STRATA_UNROLL(8)
-    for (int r = 0; r < a.ranks; ++r) {
-      const Float4 p = read(part + r * a.width);
-      const float weight = a.weights[row * a.ranks + r];
-      STRATA_UNROLL(4)
-      for (int j = 0; j < 4; ++j) acc.v[j] = fma_rn(weight, p.v[j], acc.v[j]);
-    }
-    STRATA_UNROLL(4)
-    for (int j = 0; j < 4; ++j) x.v[j] = add_rn(x.v[j], acc.v[j]);
-    store(a.sum + row * a.width + i, x);
-    return x;
-  }
   STRATA_DEVICE static Float4 read(const float* p) { return *reinterpret_cast<const Float4*>(p); }
 
   STRATA_DEVICE void operator()(Block<kThreads> block, Shared& shared) const {
@@ -104,7 +86,8 @@ struct NormKernel {
     for (std::int64_t base = 0; base < width; base += kStage) {
       const int n = static_cast<int>(width - base < kStage ? width - base : kStage);
       block.each([&](int thread) {
-        for (int i = 4 * thread; i < n; i += 4 * kThreads) store(shared.x + i, at(row, base + i));
+        for (int i = 4 * thread; i < n; i += 4 * kThreads)
+          store(shared.x + i, read(a.x + row * width + base + i));
       });
       block.each([&](int thread) {
         if (thread >= 16) return;
@@ -127,14 +110,13 @@ struct NormKernel {
         const std::int64_t i = base + 4 * thread;
         panel[thread] = nullptr;
         if (i >= width) return;
-        const float* from = a.parts == nullptr ? a.x : a.sum;
-        const Float4 x = width <= kStage ? read(shared.x + i) : read(from + row * width + i);
+        const Float4 x = width <= kStage ? read(shared.x + i) : read(a.x + row * width + i);
         const Float4 weight = read(a.weight + i);
         STRATA_UNROLL(4)
         for (int j = 0; j < 4; ++j) {
           quad[thread].v[j] = mul_rn(mul_rn(x.v[j], inverse[thread]), weight.v[j]);
         }
-        if (a.y != nullptr) store(a.y + row * width + i, quad[thread]);
+        store(a.y + row * width + i, quad[thread]);
         if (a.panels == nullptr) return;
         panel[thread] =
             a.panels + static_cast<std::size_t>((row * width + i) / 32) * kernels::kPanelBlockBytes;

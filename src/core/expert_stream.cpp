@@ -10,6 +10,9 @@ ExpertStream::ExpertStream(ExpertCache& cache, device::Device& accelerator, devi
   waiting_.reserve(most);
   work_.reserve(most);
   staged_.reserve(most);
+  on_way_.reserve(2);
+  spare_.resize(2);
+  for (Batch& batch : spare_) batch.experts.reserve(most);
 }
 
 bool ExpertStream::is_ahead(ExpertId id) const noexcept {
@@ -24,7 +27,10 @@ bool ExpertStream::is_ahead(ExpertId id) const noexcept {
 std::size_t ExpertStream::fill(int layer, std::span<const std::int32_t> experts) {
   const std::size_t count = std::min(experts.size(), static_cast<std::size_t>(room(layer)));
   if (count == 0) return 0;
-  Batch batch{.note = next_note_, .experts = {}};
+  Batch batch = std::move(spare_.back());
+  spare_.pop_back();
+  batch.note = next_note_;
+  batch.experts.clear();
   if (halves(layer) > 1) next_note_ = 1 - next_note_;
   copier_.wait_for_calls(batch.note);
   for (const std::int32_t expert : experts.first(count)) {
@@ -54,12 +60,17 @@ void ExpertStream::begin(int layer, std::span<const device::ExpertWork> work) {
 void ExpertStream::compute(device::Rows x, const quant::ExpertLayout& layout, device::Rows parts) {
   while (!on_way_.empty()) {
     compute_batch(on_way_.front(), x, layout, parts);
-    on_way_.erase(on_way_.begin());
+    retire();
     if (waiting_.empty()) continue;
     waiting_.erase(waiting_.begin(),
                    waiting_.begin() + static_cast<std::ptrdiff_t>(fill(layer_, waiting_)));
   }
   layer_ = -1;
+}
+
+void ExpertStream::retire() {
+  spare_.push_back(std::move(on_way_.front()));
+  on_way_.erase(on_way_.begin());
 }
 
 void ExpertStream::compute_batch(const Batch& batch, device::Rows x,
@@ -90,8 +101,10 @@ void ExpertStream::look_ahead(int layer, std::span<const std::uint64_t> uses) {
 }
 
 void ExpertStream::forget() {
-  for (const Batch& batch : on_way_) copier_.wait_for_copies(batch.note);
-  on_way_.clear();
+  while (!on_way_.empty()) {
+    copier_.wait_for_copies(on_way_.front().note);
+    retire();
+  }
   waiting_.clear();
   layer_ = -1;
 }

@@ -55,59 +55,34 @@ TEST_F(CudaKernelsTest, DotOfAsManyJobsAsTheDeviceSays) {
   }
 }
 
-// RMSNorm with combine before it and quantising after it, against the three kernels.
-TEST_F(CudaKernelsTest, NormWithItsNeighboursGivesTheirBits) {
+// RMSNorm with quantising after it, against the two kernels; also in place.
+TEST_F(CudaKernelsTest, NormThatQuantisesGivesTheirBits) {
   constexpr int kRows = 3;
-  constexpr int kRanks = 5;
   constexpr float kEps = 1e-6f;
   for (const std::int64_t width : {32, 96, 2048, 4096, 9216}) {
-    const std::int64_t blocks = kRows * width / 32;
-    const OwnRows x = hard_rows(kRows, width, 1);
-    const GpuRows parts(gpu(), random_rows(kRows * kRanks, width, 2));
-    const GpuRows weights(gpu(), random_rows(kRows, kRanks, 3));
+    const std::string what = std::to_string(width);
+    const GpuRows x(gpu(), hard_rows(kRows, width, 1));
     const GpuRows weight(gpu(), random_rows(1, width, 4));
     const std::vector<std::byte> no_panels(kernels::panel_bytes(width, kRows));
-    for (const bool combined : {false, true}) {
-      const std::string what = std::to_string(width) + (combined ? " combined" : "");
-      const GpuRows sum(gpu(), x);
-      const GpuRows y(gpu(), OwnRows(kRows, width));
-      const OnGpu<std::byte> panels(gpu(), no_panels);
-      if (combined) {
-        cuda::combine(stream_, parts.rows().data, weights.rows().data, kRanks, width, kRows,
-                      sum.rows().data);
-      }
-      cuda::rms_norm(stream_, sum.rows().data, weight.rows().data, width, kRows, kEps,
-                     y.rows().data);
-      cuda::quantize(stream_, y.rows().data, blocks, panels.data());
-      const GpuRows found_sum(gpu(), x);
-      const GpuRows found_y(gpu(), OwnRows(kRows, width));
+    const GpuRows y(gpu(), OwnRows(kRows, width));
+    const OnGpu<std::byte> panels(gpu(), no_panels);
+    cuda::rms_norm(stream_, x.rows().data, weight.rows().data, width, kRows, kEps, y.rows().data);
+    cuda::quantize(stream_, y.rows().data, kRows * width / 32, panels.data());
+    const GpuRows found(gpu(), OwnRows(kRows, width));
+    for (float* to : {found.rows().data, x.rows().data}) {
       const OnGpu<std::byte> found_panels(gpu(), no_panels);
-      cuda::NormArgs args{.x = found_sum.rows().data,
-                          .width = width,
-                          .rows = kRows,
-                          .weight = weight.rows().data,
-                          .eps = kEps,
-                          .panels = found_panels.data()};
-      if (combined) {
-        args.parts = parts.rows().data;
-        args.weights = weights.rows().data;
-        args.ranks = kRanks;
-        args.sum = found_sum.rows().data;
-      }
-      GpuRows again(gpu(), x);  // panels alone, of a copy
-      cuda::NormArgs alone = args;
-      alone.x = again.rows().data;
-      if (combined) alone.sum = again.rows().data;
-      cuda::rms_norm(stream_, alone);
+      cuda::rms_norm(stream_, {.x = x.rows().data,
+                               .width = width,
+                               .rows = kRows,
+                               .weight = weight.rows().data,
+                               .eps = kEps,
+                               .y = to,
+                               .panels = found_panels.data()});
       cuda::synchronize(stream_);
-      EXPECT_EQ(panels.read(), found_panels.read()) << what << ", panels alone";
-      args.y = found_y.rows().data;
-      cuda::rms_norm(stream_, args);
-      cuda::synchronize(stream_);
-      expect_same(sum.read(), found_sum.read(), what + ", x");
-      expect_same(y.read(), found_y.read(), what);
       EXPECT_EQ(panels.read(), found_panels.read()) << what;
     }
+    expect_same(y.read(), found.read(), what);
+    expect_same(y.read(), x.read(), what + " in place");
   }
 }
 

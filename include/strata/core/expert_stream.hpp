@@ -50,6 +50,8 @@ class ExpertStream {
   }
   // Begins to fill up to room() slots with `experts`; returns how many it took.
   std::size_t fill(int layer, std::span<const std::int32_t> experts);
+  // The first on its way is done with.
+  void retire();
   void compute_batch(const Batch& batch, device::Rows x, const quant::ExpertLayout& layout,
                      device::Rows parts);
 
@@ -59,6 +61,7 @@ class ExpertStream {
   int layer_ = -1;
   int next_note_ = 0;
   std::vector<Batch> on_way_;             // two at most
+  std::vector<Batch> spare_;              // their lists are used again
   std::vector<std::int32_t> waiting_;     // not begun
   std::vector<device::ExpertWork> work_;  // of the layer, by expert
   std::vector<device::ExpertWork> staged_;
